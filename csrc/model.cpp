@@ -1,0 +1,266 @@
+// Opening a GGUF file, its metadata and its tokeniser.
+
+#include "model.h"
+
+#include "architectures.h"
+#include "error.h"
+
+#include "ggml-cpu.h"
+#include "ggml-rpc.h"
+#include "gguf.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <sys/stat.h>
+#include <thread>
+#include <vector>
+
+using plumb::fail;
+
+plumb_model::~plumb_model() {
+    if (owns_llama) {
+        llama_model_free(llama);
+    }
+}
+
+namespace {
+
+// Says why a file cannot be a whole GGUF file, before llama.cpp, whose loader only returns a null pointer.
+void check_file(const char * path) {
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        fail(errno == ENOENT ? PLUMB_NOT_FOUND : PLUMB_ERROR, "%s: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(st.st_mode)) {
+        fail(PLUMB_FORMAT, "%s: is a directory; give the .gguf file inside it", path);
+    }
+    std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "rb"), fclose);
+    if (!file) {
+        fail(PLUMB_ERROR, "%s: %s", path, strerror(errno));
+    }
+    char magic[4] = {};
+    if (fread(magic, 1, 4, file.get()) != 4 || memcmp(magic, "GGUF", 4) != 0) {
+        fail(PLUMB_FORMAT, "%s: not a GGUF file (it does not start with GGUF); convert the model with llama.cpp", path);
+    }
+    ggml_context *                                       tensors = nullptr;
+    gguf_init_params                                     params  = { /*no_alloc =*/ true, /*ctx =*/ &tensors };
+    std::unique_ptr<gguf_context, void (*)(gguf_context *)> gguf(gguf_init_from_file(path, params), gguf_free);
+    std::unique_ptr<ggml_context, void (*)(ggml_context *)> owner(tensors, ggml_free);
+    if (!gguf) {
+        const std::string why = plumb::take_logged_error();
+        fail(PLUMB_FORMAT, "%s: its GGUF header is broken or cut off%s%s; fetch the file again", path,
+             why.empty() ? "" : ": ", why.c_str());
+    }
+    uint64_t end = gguf_get_data_offset(gguf.get());
+    for (int64_t i = 0; i < gguf_get_n_tensors(gguf.get()); i++) {
+        end = std::max<uint64_t>(end, gguf_get_data_offset(gguf.get()) + gguf_get_tensor_offset(gguf.get(), i) +
+                                          gguf_get_tensor_size(gguf.get(), i));
+    }
+    if ((uint64_t) st.st_size < end) {
+        fail(PLUMB_FORMAT, "%s: cut off: %llu bytes of %llu; fetch the file again", path,
+             (unsigned long long) st.st_size, (unsigned long long) end);
+    }
+}
+
+plumb_status status_of_load_error(const std::string & why) {
+    const bool memory = why.find("alloc") != std::string::npos || why.find("memory") != std::string::npos;
+    if (memory) {
+        return PLUMB_OUT_OF_MEMORY;
+    }
+    return why.find("unknown model architecture") != std::string::npos ? PLUMB_UNSUPPORTED : PLUMB_FORMAT;
+}
+
+std::vector<std::string> split_commas(const char * list) {
+    std::vector<std::string> parts;
+    std::string              part;
+    for (const char * c = list; c && *c; c++) {
+        if (*c == ',') {
+            parts.push_back(part);
+            part.clear();
+        } else {
+            part += *c;
+        }
+    }
+    if (!part.empty()) {
+        parts.push_back(part);
+    }
+    return parts;
+}
+
+void add_rpc_servers(const char * servers) {
+    for (const std::string & endpoint : split_commas(servers)) {
+        ggml_backend_reg_t reg = ggml_backend_rpc_add_server(endpoint.c_str());
+        if (!reg) {
+            fail(PLUMB_ERROR, "no RPC server answers at %s", endpoint.c_str());
+        }
+        ggml_backend_register(reg);
+    }
+}
+
+std::vector<ggml_backend_dev_t> find_devices(const char * names) {
+    std::vector<ggml_backend_dev_t> devices;
+    for (const std::string & name : split_commas(names)) {
+        ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+        if (!device) {
+            std::string known;
+            for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+                known += (i ? ", " : "") + std::string(ggml_backend_dev_name(ggml_backend_dev_get(i)));
+            }
+            fail(PLUMB_INVALID, "no device is called %s; there are: %s", name.c_str(), known.c_str());
+        }
+        devices.push_back(device);
+    }
+    return devices;
+}
+
+std::string meta(const llama_model * model, const char * key) {
+    char          value[256];
+    const int32_t n = llama_model_meta_val_str(model, key, value, sizeof value);
+    return n < 0 ? "" : value;
+}
+
+std::unique_ptr<plumb_model> wrap(llama_model * llama, bool owns, int32_t n_threads) {
+    auto model          = std::make_unique<plumb_model>();
+    model->llama        = llama;
+    model->owns_llama   = owns;
+    model->vocab        = llama_model_get_vocab(llama);
+    model->architecture = meta(llama, "general.architecture");
+    model->n_threads    = n_threads > 0 ? n_threads : std::max(1u, std::thread::hardware_concurrency());
+    return model;
+}
+
+} // namespace
+
+plumb_model_params plumb_model_params_default(void) {
+    plumb_model_params params = {};
+    params.n_gpu_layers       = -1;
+    return params;
+}
+
+plumb_model * plumb_model_open(const char * path, const plumb_model_params * params, plumb_error * error) {
+    std::unique_ptr<plumb_model> model;
+    plumb::guarded(error, [&] {
+        const plumb_model_params defaults = plumb_model_params_default();
+        const plumb_model_params p        = params ? *params : defaults;
+        if (!path) {
+            fail(PLUMB_INVALID, "no model file was named");
+        }
+        plumb::install_log_and_abort_handlers();
+        static std::once_flag once;
+        std::call_once(once, llama_backend_init);
+        plumb::take_logged_error();
+        check_file(path);
+        add_rpc_servers(p.rpc_servers);
+
+        llama_model_params lp = llama_model_default_params();
+        lp.n_gpu_layers       = p.n_gpu_layers;
+        lp.use_extra_bufts    = !p.plain_weights;
+
+        std::vector<ggml_backend_dev_t> devices = find_devices(p.devices);
+        if (!devices.empty()) {
+            devices.push_back(nullptr);
+            lp.devices = devices.data();
+        }
+        std::vector<float> split(llama_max_devices(), 0.0f);
+        if (p.n_tensor_split > 0) {
+            if ((size_t) p.n_tensor_split > split.size()) {
+                fail(PLUMB_INVALID, "%d shares of a tensor split, but llama.cpp knows at most %zu devices",
+                     p.n_tensor_split, split.size());
+            }
+            std::copy(p.tensor_split, p.tensor_split + p.n_tensor_split, split.begin());
+            lp.tensor_split = split.data();
+        }
+
+        llama_model * llama = llama_model_load_from_file(path, lp);
+        if (!llama) {
+            const std::string why = plumb::take_logged_error();
+            fail(status_of_load_error(why), "%s: llama.cpp cannot load it: %s", path,
+                 why.empty() ? "no reason given" : why.c_str());
+        }
+        model = wrap(llama, true, p.n_threads);
+    });
+    return model.release();
+}
+
+plumb_model * plumb_model_borrow(struct llama_model * llama, plumb_error * error) {
+    std::unique_ptr<plumb_model> model;
+    plumb::guarded(error, [&] {
+        if (!llama) {
+            fail(PLUMB_INVALID, "no model was given");
+        }
+        model = wrap(llama, false, 0);
+    });
+    return model.release();
+}
+
+void plumb_model_free(plumb_model * model) {
+    delete model;
+}
+
+void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
+    *info = {};
+    snprintf(info->architecture, sizeof info->architecture, "%s", model->architecture.c_str());
+    llama_model_desc(model->llama, info->description, sizeof info->description);
+    info->n_layer      = llama_model_n_layer(model->llama);
+    info->n_embd       = llama_model_n_embd(model->llama);
+    info->n_vocab      = llama_vocab_n_tokens(model->vocab);
+    info->n_ctx_train  = llama_model_n_ctx_train(model->llama);
+    info->n_params     = llama_model_n_params(model->llama);
+    info->n_bytes      = llama_model_size(model->llama);
+    info->has_vocab    = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
+    info->adds_bos     = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
+    info->trie_allowed = plumb::trie_scoring_was_checked(model->architecture);
+}
+
+int32_t plumb_model_meta(const plumb_model * model, const char * key, char * value, size_t size) {
+    return llama_model_meta_val_str(model->llama, key, value, size);
+}
+
+const char * plumb_model_chat_template(const plumb_model * model) {
+    return llama_model_chat_template(model->llama, nullptr);
+}
+
+plumb_status plumb_chat_prompt(const plumb_model * model, const char * user, char * text, size_t size, size_t * n,
+                               plumb_error * error) {
+    return plumb::guarded(error, [&] {
+        const char * tmpl = plumb_model_chat_template(model);
+        if (!tmpl) {
+            fail(PLUMB_UNSUPPORTED, "the model file holds no chat template");
+        }
+        const llama_chat_message message = { "user", user };
+        const int32_t            length  = llama_chat_apply_template(tmpl, &message, 1, true, text, (int32_t) size);
+        if (length < 0) {
+            fail(PLUMB_UNSUPPORTED, "llama.cpp's library does not know the model's chat template");
+        }
+        *n = (size_t) length;
+    });
+}
+
+plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t n_text, bool add_special,
+                            bool parse_special, int32_t * tokens, int32_t n_max, int32_t * n, plumb_error * error) {
+    return plumb::guarded(error, [&] {
+        if (llama_vocab_type(model->vocab) == LLAMA_VOCAB_TYPE_NONE) {
+            fail(PLUMB_UNSUPPORTED, "the model has no vocabulary, so it cannot read text");
+        }
+        if (n_text > INT32_MAX / 2) {
+            fail(PLUMB_TOO_LONG, "a text of %zu bytes", n_text);
+        }
+        const int32_t count =
+            llama_tokenize(model->vocab, text, (int32_t) n_text, tokens, n_max, add_special, parse_special);
+        if (count == INT32_MIN) {
+            fail(PLUMB_TOO_LONG, "a text of %zu bytes has too many tokens", n_text);
+        }
+        *n = count < 0 ? -count : count;
+    });
+}
+
+int32_t plumb_token_text(const plumb_model * model, int32_t token, char * text, size_t size) {
+    if (token < 0 || token >= llama_vocab_n_tokens(model->vocab)) {
+        return 0;
+    }
+    const int32_t n = llama_token_to_piece(model->vocab, token, text, (int32_t) size, 0, true);
+    return n < 0 ? -n : n;
+}

@@ -1,0 +1,21 @@
+// What stands behind a plumb_model.
+
+#pragma once
+
+#include "plumb.h"
+
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "llama.h"
+
+#include <string>
+
+struct plumb_model {
+    llama_model *       llama      = nullptr;
+    const llama_vocab * vocab      = nullptr;
+    bool                owns_llama = true;
+    int32_t             n_threads  = 1;
+    std::string         architecture;
+
+    ~plumb_model();
+};

@@ -1,0 +1,256 @@
+// Scoring: batches of token tries through llama_decode, and log-softmax of the rows that matter.
+
+#include "error.h"
+#include "logsumexp.h"
+#include "session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+namespace plumb {
+
+namespace {
+
+bool fits(const plumb_session & session, const trie::size & size) {
+    return size.n_rows <= session.params.n_batch_rows && size.n_outputs <= session.n_outputs_max &&
+           size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
+}
+
+// Tokens from the first of the prompt to the last that is computed.
+int32_t longest_path(const request_view & request, bool with_ends) {
+    int32_t longest = 0;
+    for (const auto & [tokens, n] : request.continuations) {
+        (void) tokens;
+        longest = std::max(longest, request.n_prompt + n - (with_ends ? 0 : 1));
+    }
+    return longest;
+}
+
+} // namespace
+
+int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
+                                 bool with_ends) {
+    if (!session.params.use_trie) {
+        return 1;
+    }
+    trie    batch(with_ends);
+    int32_t n = 0;
+    while (from + n < requests.size()) {
+        batch.add(requests[from + n]);
+        if (!fits(session, batch.current())) {
+            break;
+        }
+        n++;
+    }
+    return std::max(n, 1);
+}
+
+void score_job::run() {
+    const bool with_ends = residuals && residuals->at_continuation;
+    for (size_t from = 0; from < requests.size();) {
+        const int32_t        n = count_that_share_a_batch(session, requests, from, with_ends);
+        trie                 batch(with_ends);
+        std::vector<int32_t> ends; // which sequence's residual stream each end of the batch is
+        for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
+            const request_view & request = requests[r];
+            statuses[r]                  = PLUMB_OK;
+            if (longest_path(request, with_ends) > session.params.n_ctx) {
+                statuses[r] = PLUMB_TOO_LONG;
+                continue;
+            }
+            if (with_ends) {
+                for (size_t c = 0; c < request.continuations.size(); c++) {
+                    ends.push_back(request.first_continuation + (int32_t) c);
+                }
+            } else {
+                ends.push_back(r);
+            }
+            batch.add(request);
+        }
+        const trie::size size  = batch.current();
+        const bool       whole = session.params.use_trie && size.n_rows <= session.params.n_ctx &&
+                                 size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
+        if (size.n_rows > 0 && whole) {
+            score(batch, ends);
+        } else if (size.n_rows > 0) {
+            // one request whose continuations cannot be in the cache together, or a model without tries
+            const request_view & request = requests[from];
+            for (size_t c = 0; c < request.continuations.size(); c++) {
+                trie alone(with_ends);
+                alone.add(request, c);
+                score(alone, { with_ends ? request.first_continuation + (int32_t) c : (int32_t) from });
+            }
+        }
+        for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
+            if (statuses[r] != PLUMB_OK) {
+                continue;
+            }
+            int32_t n_tokens = 0;
+            for (const auto & [tokens, count] : requests[r].continuations) {
+                (void) tokens;
+                n_tokens += count;
+            }
+            const float * p = logprobs + requests[r].first_token;
+            if (!std::all_of(p, p + n_tokens, [](float x) { return std::isfinite(x); })) {
+                statuses[r] = PLUMB_NOT_FINITE;
+            }
+        }
+        from += n;
+    }
+}
+
+// Decodes the trie, in graphs of at most n_batch_rows rows, and puts its log-probabilities and residual streams where they
+// belong. ends: for each continuation's end (or each request's prompt end) of the trie, the index of its residual streams.
+void score_job::score(const trie & t, const std::vector<int32_t> & ends) {
+    const trie_layout layout = t.layout();
+    llama_memory_clear(llama_get_memory(session.context.get()), false);
+
+    const std::vector<int32_t> * end_rows = nullptr;
+    if (residuals) {
+        end_rows = residuals->at_continuation ? &layout.continuation_end : &layout.prompt_end;
+    }
+    const size_t n_embd = session.hooks->n_embd;
+    for (int32_t begin = 0; begin < layout.n_rows();) {
+        int32_t end       = begin;
+        int32_t n_outputs = 0;
+        while (end < layout.n_rows() && end - begin < session.params.n_batch_rows &&
+               n_outputs + layout.logits[end] <= session.n_outputs_max) {
+            n_outputs += layout.logits[end++];
+        }
+        std::vector<int32_t> rows; // of this graph that are read, ascending; sequences may end in the same row
+        if (residuals) {
+            for (int32_t row : *end_rows) {
+                if (row >= begin && row < end) {
+                    rows.push_back(row - begin);
+                }
+            }
+            std::sort(rows.begin(), rows.end());
+            rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+        }
+        std::vector<float> read(residuals ? rows.size() * residuals->n_layers * n_embd : 0);
+        decode(layout, begin, end, rows, read);
+        for (size_t e = 0; residuals && e < ends.size(); e++) {
+            const int32_t row = (*end_rows)[e];
+            if (row < begin || row >= end) {
+                continue;
+            }
+            const size_t i = std::lower_bound(rows.begin(), rows.end(), row - begin) - rows.begin();
+            for (int32_t l = 0; l < residuals->n_layers; l++) {
+                const float * from = read.data() + (l * rows.size() + i) * n_embd;
+                std::copy(from, from + n_embd, residuals->out + ((size_t) ends[e] * residuals->n_layers + l) * n_embd);
+            }
+        }
+        begin = end;
+    }
+}
+
+namespace {
+
+struct owned_batch {
+    llama_batch batch;
+
+    owned_batch(const trie_layout & layout, int32_t begin, int32_t end) {
+        size_t n_seq = 1;
+        for (int32_t row = begin; row < end; row++) {
+            n_seq = std::max(n_seq, layout.sequences[row].size());
+        }
+        batch          = llama_batch_init(end - begin, 0, (int32_t) n_seq);
+        batch.n_tokens = end - begin;
+        for (int32_t i = 0; i < batch.n_tokens; i++) {
+            const auto & sequences = layout.sequences[begin + i];
+            batch.token[i]         = layout.token[begin + i];
+            batch.pos[i]           = layout.pos[begin + i];
+            batch.n_seq_id[i]      = (int32_t) sequences.size();
+            batch.logits[i]        = layout.logits[begin + i];
+            std::copy(sequences.begin(), sequences.end(), batch.seq_id[i]);
+        }
+    }
+
+    ~owned_batch() { llama_batch_free(batch); }
+};
+
+// log p(token | row) for the targets of rows [begin, end), by as many threads as the model computes with.
+void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end, float * out) {
+    const size_t              n_vocab = llama_vocab_n_tokens(session.model->vocab);
+    std::vector<const float *> logits(end - begin, nullptr);
+    std::vector<double>        normaliser(end - begin);
+    std::vector<int32_t>       rows;
+    for (int32_t i = 0; i < end - begin; i++) {
+        if (layout.logits[begin + i]) {
+            logits[i] = llama_get_logits_ith(session.context.get(), i);
+            rows.push_back(i);
+        }
+    }
+    auto work = [&](size_t first, size_t step) {
+        for (size_t k = first; k < rows.size(); k += step) {
+            normaliser[rows[k]] = log_sum_exp(logits[rows[k]], n_vocab);
+        }
+    };
+    std::vector<std::thread> helpers;
+    const size_t             n_threads = std::min<size_t>(session.params.n_threads, rows.size());
+    for (size_t i = 1; i < n_threads; i++) {
+        helpers.emplace_back(work, i, n_threads);
+    }
+    work(0, std::max<size_t>(n_threads, 1));
+    for (std::thread & helper : helpers) {
+        helper.join();
+    }
+    for (const trie_target & t : layout.targets) {
+        if (t.row >= begin && t.row < end) {
+            out[t.out] = (float) (logits[t.row - begin][t.token] - normaliser[t.row - begin]);
+        }
+    }
+}
+
+} // namespace
+
+void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const std::vector<int32_t> & read_rows,
+                       std::vector<float> & read) {
+    if (is_cancelled(session.cancel)) {
+        fail(PLUMB_CANCELLED, "cancelled");
+    }
+    owned_batch owned(layout, begin, end);
+
+    // steering acts first, so that what is read is the steered residual stream
+    std::vector<plumb_hook> plan;
+    for (size_t i = 0; i < n_steering; i++) {
+        plumb_hook h = {};
+        h.layer      = steering[i].layer;
+        h.op         = steering[i].op;
+        h.strength   = steering[i].strength;
+        h.vector     = steering[i].vector;
+        plan.push_back(h);
+    }
+    for (int32_t l = 0; residuals && !read_rows.empty() && l < residuals->n_layers; l++) {
+        plumb_hook h = {};
+        h.layer      = residuals->layers[l];
+        h.op         = PLUMB_HOOK_READ;
+        h.rows       = read_rows.data();
+        h.n_rows     = (int32_t) read_rows.size();
+        h.out        = read.data() + l * read_rows.size() * session.hooks->n_embd;
+        plan.push_back(h);
+    }
+    const plumb_batch_rows rows = { owned.batch.n_tokens, owned.batch.token, owned.batch.logits };
+    plumb_error            error;
+    if (plumb_hooks_begin(session.hooks.get(), plan.data(), plan.size(), &rows, &error) != PLUMB_OK) {
+        throw failure((plumb_status) error.status, error.message);
+    }
+    const int32_t status = llama_decode(session.context.get(), owned.batch);
+    if (status == 2 || is_cancelled(session.cancel)) {
+        llama_memory_clear(llama_get_memory(session.context.get()), true);
+        fail(PLUMB_CANCELLED, "cancelled");
+    }
+    if (status != 0) {
+        const std::string why = take_logged_error();
+        fail(PLUMB_ERROR, "llama.cpp cannot decode a batch of %d rows (status %d)%s%s", end - begin, status,
+             why.empty() ? "" : ": ", why.c_str());
+    }
+    if (plumb_hooks_end(session.hooks.get(), &error) != PLUMB_OK) {
+        throw failure((plumb_status) error.status, error.message);
+    }
+    n_computed += end - begin;
+    log_probabilities(session, layout, begin, end, logprobs);
+}
+
+} // namespace plumb

@@ -1,0 +1,147 @@
+#include "session.h"
+
+#include "architectures.h"
+#include "error.h"
+
+#include "ggml-cpu.h"
+
+#include <algorithm>
+
+using plumb::fail;
+
+struct plumb_cancel_deleter;
+
+plumb_session::~plumb_session() {
+    if (context) {
+        llama_detach_threadpool(context.get());
+    }
+}
+
+plumb_cancel * plumb_cancel_new(void) {
+    return new (std::nothrow) plumb_cancel;
+}
+
+void plumb_cancel_now(plumb_cancel * cancel) {
+    cancel->requested.store(true, std::memory_order_relaxed);
+}
+
+void plumb_cancel_free(plumb_cancel * cancel) {
+    delete cancel;
+}
+
+plumb_session_params plumb_session_params_default(void) {
+    plumb_session_params params = {};
+    params.use_trie             = true;
+    return params;
+}
+
+plumb_session * plumb_session_new(plumb_model * model, const plumb_session_params * params, plumb_error * error) {
+    std::unique_ptr<plumb_session> session;
+    plumb::guarded(error, [&] {
+        session        = std::make_unique<plumb_session>();
+        session->model = model;
+        auto & p       = session->params;
+        p              = params ? *params : plumb_session_params_default();
+
+        const int32_t n_train = llama_model_n_ctx_train(model->llama);
+        if (llama_model_has_encoder(model->llama) || !llama_model_has_decoder(model->llama)) {
+            fail(PLUMB_UNSUPPORTED, "the architecture %s is an encoder; scoring needs a causal language model",
+                 model->architecture.c_str());
+        }
+        if (llama_model_is_diffusion(model->llama)) {
+            fail(PLUMB_UNSUPPORTED, "the architecture %s is a diffusion model; scoring needs a causal language model",
+                 model->architecture.c_str());
+        }
+        p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 512;
+        p.n_ctx        = p.n_ctx > 0 ? p.n_ctx : std::min(n_train, 4096);
+        p.n_batch_rows = std::min(p.n_batch_rows, p.n_ctx);
+        p.n_threads    = p.n_threads > 0 ? p.n_threads : model->n_threads;
+        p.use_trie     = p.use_trie && plumb::trie_scoring_was_checked(model->architecture);
+
+        session->hooks.reset(plumb_hooks_new(model->llama, error));
+        if (!session->hooks) {
+            throw plumb::failure(PLUMB_ERROR, error ? error->message : "no hooks");
+        }
+        session->n_outputs_max = std::min(p.n_batch_rows, 256);
+
+        llama_context_params cp = llama_context_default_params();
+        cp.n_ctx                = p.n_ctx;
+        cp.n_batch              = p.n_batch_rows;
+        cp.n_ubatch             = p.n_batch_rows; // one llama_decode is one graph
+        cp.n_seq_max            = p.use_trie ? std::min(p.n_batch_rows, PLUMB_MAX_SEQUENCES) : 1;
+        cp.n_outputs_max        = session->n_outputs_max;
+        cp.n_threads            = p.n_threads;
+        cp.n_threads_batch      = p.n_threads;
+        cp.kv_unified           = true;
+        cp.swa_full             = true; // a window's cache that is cut while sequences still differ would lose keys
+        cp.no_perf              = true;
+        // scores must not depend on how a cache is rounded, nor on how threads divide a row of attention
+        cp.type_k                  = GGML_TYPE_F32;
+        cp.type_v                  = GGML_TYPE_F32;
+        cp.flash_attn_type         = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        cp.cb_eval                 = plumb_hooks_eval;
+        cp.cb_eval_user_data       = session->hooks.get();
+        cp.abort_callback_data     = session.get();
+        cp.abort_callback          = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
+
+        plumb::take_logged_error();
+        session->context.reset(llama_init_from_model(model->llama, cp));
+        if (!session->context) {
+            const std::string why = plumb::take_logged_error();
+            fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
+                 "llama.cpp cannot make a context of %d tokens: %s", p.n_ctx, why.empty() ? "no reason given" : why.c_str());
+        }
+        p.n_ctx = std::min<int32_t>(p.n_ctx, llama_n_ctx(session->context.get()));
+
+        ggml_threadpool_params tp = ggml_threadpool_params_default(p.n_threads);
+        session->threads          = { ggml_threadpool_new(&tp), ggml_threadpool_free };
+        llama_attach_threadpool(session->context.get(), session->threads.get(), session->threads.get());
+    });
+    return session && session->threads ? session.release() : nullptr;
+}
+
+void plumb_session_free(plumb_session * session) {
+    delete session;
+}
+
+void plumb_session_get_params(const plumb_session * session, plumb_session_params * params) {
+    *params = session->params;
+}
+
+plumb_status plumb_session_batch(const plumb_session * session, const plumb_requests * requests, int32_t * n,
+                                 plumb_error * error) {
+    return plumb::guarded(error, [&] {
+        const auto views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
+        *n               = views.empty() ? 0 : plumb::count_that_share_a_batch(*session, views, 0, false);
+    });
+}
+
+static plumb_status score(plumb_session * session, const plumb_requests * requests, const plumb_steering * steering,
+                          size_t n_steering, plumb_cancel * cancel, const plumb::residual_request * residuals,
+                          float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
+    session->cancel           = cancel;
+    const plumb_status status = plumb::guarded(error, [&] {
+        const auto       views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
+        plumb::score_job job   = { *session, views, steering, n_steering, residuals, logprobs, statuses };
+        job.run();
+        if (n_computed) {
+            *n_computed = job.n_computed;
+        }
+    });
+    session->cancel = nullptr;
+    return status;
+}
+
+plumb_status plumb_session_score(plumb_session * session, const plumb_requests * requests,
+                                 const plumb_steering * steering, size_t n_steering, plumb_cancel * cancel,
+                                 float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
+    return score(session, requests, steering, n_steering, cancel, nullptr, logprobs, statuses, n_computed, error);
+}
+
+plumb_status plumb_session_residuals(plumb_session * session, const plumb_requests * requests,
+                                     const plumb_steering * steering, size_t n_steering, const int32_t * layers,
+                                     int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
+                                     int32_t * statuses, float * out, plumb_error * error) {
+    const plumb::residual_request residuals = { layers, n_layers, at_continuation, out };
+    return score(session, requests, steering, n_steering, cancel, &residuals, logprobs, statuses, nullptr, error);
+}

@@ -1,0 +1,59 @@
+// A llama_context laid out for scoring: many short sequences that share what they can.
+
+#pragma once
+
+#include "cancel.h"
+#include "hooks.h"
+#include "model.h"
+#include "trie.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+struct plumb_session {
+    plumb_model *                                     model = nullptr;
+    plumb_session_params                              params;
+    int32_t                                           n_outputs_max = 0; // rows of logits that one graph may give
+    std::unique_ptr<plumb_hooks>                      hooks;
+    std::unique_ptr<llama_context, void (*)(llama_context *)>             context{ nullptr, llama_free };
+    std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)> threads{ nullptr, nullptr };
+    const plumb_cancel *                              cancel = nullptr; // of the call that runs
+
+    ~plumb_session();
+};
+
+namespace plumb {
+
+// Which sequence ends are read, and where the residual streams go.
+struct residual_request {
+    const int32_t * layers;
+    int32_t         n_layers;
+    bool            at_continuation;
+    float *         out;
+};
+
+// Scores requests, and reads residual streams on the way if there is a residual_request.
+struct score_job {
+    plumb_session &               session;
+    const std::vector<request_view> & requests;
+    const plumb_steering *        steering;
+    size_t                        n_steering;
+    const residual_request *      residuals; // may be null
+    float *                       logprobs;
+    int32_t *                     statuses;
+    int64_t                       n_computed = 0;
+
+    void run();
+
+  private:
+    void score(const trie & t, const std::vector<int32_t> & sequence_of_end);
+    void decode(const trie_layout & layout, int32_t begin, int32_t end, const std::vector<int32_t> & read_rows,
+                std::vector<float> & read);
+};
+
+// How many requests from the first on fit one batch; at least 1.
+int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
+                                 bool with_ends);
+
+} // namespace plumb
