@@ -1,0 +1,294 @@
+package bindings
+
+/*
+#include "plumb.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// SessionOptions lay out a session. The zero value takes plumb.h's defaults.
+type SessionOptions struct {
+	Context   int  // tokens that a batch may hold; 0: the model's, at most 4096
+	BatchRows int  // rows that one graph computes; 0: 512
+	NoTrie    bool // score one sequence at a time
+}
+
+// Session scores token sequences with a model.
+type Session struct {
+	c     *C.plumb_session
+	model *Model
+}
+
+// NewSession makes a session.
+func (m *Model) NewSession(opts SessionOptions) (*Session, error) {
+	params := C.plumb_session_params_default()
+	params.n_ctx = C.int32_t(opts.Context)
+	params.n_batch_rows = C.int32_t(opts.BatchRows)
+	params.use_trie = C.bool(!opts.NoTrie)
+	var e C.plumb_error
+	c := C.plumb_session_new(m.c, &params, &e)
+	if c == nil {
+		return nil, errorOf(&e)
+	}
+	return &Session{c: c, model: m}, nil
+}
+
+// Close frees the session.
+func (s *Session) Close() {
+	C.plumb_session_free(s.c)
+	s.c = nil
+}
+
+// Layout is what a session was made with.
+type Layout struct {
+	Context   int  // tokens that a batch may hold
+	BatchRows int  // rows that one graph computes
+	Trie      bool // what sequences share is computed once
+}
+
+// Layout returns what the session was made with, after defaults and the list of architectures.
+func (s *Session) Layout() Layout {
+	var p C.plumb_session_params
+	C.plumb_session_get_params(s.c, &p)
+	return Layout{Context: int(p.n_ctx), BatchRows: int(p.n_batch_rows), Trie: bool(p.use_trie)}
+}
+
+// Request is a prompt and what may follow it. Neither the prompt nor a continuation may be empty.
+type Request struct {
+	Prompt        []Token
+	Continuations [][]Token
+}
+
+// Operator is what a Steering does to the residual stream.
+type Operator int
+
+// The operators of a Steering.
+const (
+	Add        Operator = C.PLUMB_HOOK_ADD         // h + s·v
+	ProjectOut Operator = C.PLUMB_HOOK_PROJECT_OUT // h − s·⟨h, v/|v|⟩·v/|v|
+)
+
+// Steering is an intervention on every row after one layer.
+type Steering struct {
+	Layer    int // 0-based block; EmbeddingLayer: the token embeddings
+	Operator Operator
+	Strength float32
+	Vector   []float32 // of the model's width
+}
+
+// Score is the result of one request.
+type Score struct {
+	LogProbs [][]float32 // a continuation's tokens each: the natural log-probability after what stands before
+	Err      error       // *Error with StatusTooLong or StatusNotFinite; LogProbs is then nil
+}
+
+// flat is requests as plumb.h wants them; its slices are pinned until release.
+type flat struct {
+	c             C.plumb_requests
+	nPrompt       []int32
+	nCont         []int32
+	nTokens       []int32
+	tokens        []int32
+	nContTokens   int // of all continuations
+	continuations int
+	pinner        runtime.Pinner
+}
+
+func flatten(requests []Request) (*flat, error) {
+	f := &flat{}
+	for i, r := range requests {
+		if len(r.Prompt) == 0 || len(r.Continuations) == 0 {
+			return nil, fmt.Errorf("request %d has no prompt or no continuation", i)
+		}
+		f.nPrompt = append(f.nPrompt, int32(len(r.Prompt)))
+		f.nCont = append(f.nCont, int32(len(r.Continuations)))
+		f.tokens = append(f.tokens, r.Prompt...)
+		for _, c := range r.Continuations {
+			if len(c) == 0 {
+				return nil, fmt.Errorf("request %d has an empty continuation", i)
+			}
+			f.nTokens = append(f.nTokens, int32(len(c)))
+			f.tokens = append(f.tokens, c...)
+			f.nContTokens += len(c)
+		}
+	}
+	f.continuations = len(f.nTokens)
+	f.c.n_requests = C.int32_t(len(requests))
+	pin := func(s []int32) *C.int32_t {
+		f.pinner.Pin(&s[0])
+		return (*C.int32_t)(&s[0])
+	}
+	if len(requests) > 0 {
+		f.c.n_prompt, f.c.n_continuations = pin(f.nPrompt), pin(f.nCont)
+		f.c.n_tokens, f.c.tokens = pin(f.nTokens), pin(f.tokens)
+	}
+	return f, nil
+}
+
+func (f *flat) release() { f.pinner.Unpin() }
+
+// pinSteering returns steering as plumb.h wants it. The vectors are pinned by p.
+func (s *Session) pinSteering(steering []Steering, p *runtime.Pinner) (*C.plumb_steering, C.size_t, error) {
+	if len(steering) == 0 {
+		return nil, 0, nil
+	}
+	width := s.model.Info().Width
+	c := make([]C.plumb_steering, len(steering))
+	for i, st := range steering {
+		if len(st.Vector) != width {
+			return nil, 0, &Error{StatusInvalid, fmt.Sprintf("a direction at layer %d has %d components; the model's residual stream has %d",
+				st.Layer, len(st.Vector), width)}
+		}
+		p.Pin(&st.Vector[0])
+		c[i] = C.plumb_steering{layer: C.int32_t(st.Layer), op: C.plumb_hook_op(st.Operator), strength: C.float(st.Strength),
+			vector: (*C.float)(unsafe.Pointer(&st.Vector[0]))}
+	}
+	p.Pin(&c[0])
+	return &c[0], C.size_t(len(c)), nil
+}
+
+// BatchSize returns how many of the requests, from the first on, share a batch. It is a function of their tokens and of the
+// session's layout alone if all that are left are handed in, or more than MaxSequences.
+func (s *Session) BatchSize(requests []Request) (int, error) {
+	f, err := flatten(requests)
+	if err != nil {
+		return 0, err
+	}
+	defer f.release()
+	var n C.int32_t
+	var e C.plumb_error
+	if C.plumb_session_batch(s.c, &f.c, &n, &e) != C.PLUMB_OK {
+		return 0, errorOf(&e)
+	}
+	return int(n), nil
+}
+
+// cancellable runs f with a cancellation that ctx sets off.
+func cancellable(ctx context.Context, f func(*C.plumb_cancel) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	cancel := C.plumb_cancel_new()
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		C.plumb_cancel_now(cancel)
+		close(done)
+	})
+	err := f(cancel)
+	if !stop() {
+		<-done // the cancellation must not be freed under the function that sets it
+	}
+	C.plumb_cancel_free(cancel)
+	if ctx.Err() != nil && err != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// Score returns the log-probabilities of the requests' continuations under the steering, and how many token rows were
+// computed for them. Cancelling ctx ends it within one batch, with ctx's error.
+func (s *Session) Score(ctx context.Context, requests []Request, steering []Steering) ([]Score, int, error) {
+	scores, _, rows, err := s.run(ctx, requests, steering, nil, false)
+	return scores, rows, err
+}
+
+// Residuals are residual streams of sequences: At(i, l) is that of sequence i after the l-th of the layers asked for.
+type Residuals struct {
+	data   []float32
+	layers int
+	width  int
+}
+
+// At returns the residual stream of sequence i after the l-th layer asked for. It is a part of r.
+func (r *Residuals) At(i, l int) []float32 {
+	start := (i*r.layers + l) * r.width
+	return r.data[start : start+r.width]
+}
+
+// Residuals scores the requests and reads the residual stream after each of the layers: at the last token of every
+// continuation, in order over all requests, if atContinuation; else at the last token of every prompt. The rows of a request
+// whose Score has an Err are zero.
+func (s *Session) Residuals(ctx context.Context, requests []Request, steering []Steering, layers []int, atContinuation bool) ([]Score, *Residuals, error) {
+	if len(layers) == 0 {
+		return nil, nil, &Error{StatusInvalid, "no layer to read"}
+	}
+	scores, residuals, _, err := s.run(ctx, requests, steering, layers, atContinuation)
+	return scores, residuals, err
+}
+
+func (s *Session) run(ctx context.Context, requests []Request, steering []Steering, layers []int, atContinuation bool) ([]Score, *Residuals, int, error) {
+	if len(requests) == 0 {
+		return nil, &Residuals{}, 0, nil
+	}
+	f, err := flatten(requests)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer f.release()
+	steer, nSteer, err := s.pinSteering(steering, &f.pinner)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	logprobs := make([]float32, f.nContTokens)
+	statuses := make([]int32, len(requests))
+	var computed C.int64_t
+	var residuals *Residuals
+	err = cancellable(ctx, func(cancel *C.plumb_cancel) error {
+		var e C.plumb_error
+		var status C.plumb_status
+		lp, st := (*C.float)(&logprobs[0]), (*C.int32_t)(&statuses[0])
+		if layers == nil {
+			status = C.plumb_session_score(s.c, &f.c, steer, nSteer, cancel, lp, st, &computed, &e)
+		} else {
+			n := len(requests)
+			if atContinuation {
+				n = f.continuations
+			}
+			residuals = &Residuals{layers: len(layers), width: s.model.Info().Width}
+			residuals.data = make([]float32, n*residuals.layers*residuals.width)
+			numbers := make([]C.int32_t, len(layers))
+			for i, l := range layers {
+				numbers[i] = C.int32_t(l)
+			}
+			status = C.plumb_session_residuals(s.c, &f.c, steer, nSteer, &numbers[0], C.int32_t(len(layers)),
+				C.bool(atContinuation), cancel, lp, st, (*C.float)(&residuals.data[0]), &e)
+		}
+		if status != C.PLUMB_OK {
+			return errorOf(&e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	return s.scores(requests, logprobs, statuses), residuals, int(computed), nil
+}
+
+func (s *Session) scores(requests []Request, logprobs []float32, statuses []int32) []Score {
+	scores := make([]Score, len(requests))
+	at := 0
+	for i, r := range requests {
+		for _, c := range r.Continuations {
+			scores[i].LogProbs = append(scores[i].LogProbs, logprobs[at:at+len(c):at+len(c)])
+			at += len(c)
+		}
+		switch Status(statuses[i]) {
+		case StatusTooLong:
+			longest := 0
+			for _, c := range r.Continuations {
+				longest = max(longest, len(c))
+			}
+			scores[i] = Score{Err: &Error{StatusTooLong, fmt.Sprintf("prompt and continuation are %d tokens; the context holds %d",
+				len(r.Prompt)+longest, s.Layout().Context)}}
+		case StatusNotFinite:
+			scores[i] = Score{Err: &Error{StatusNotFinite, "the model's output is not a number (a strength beyond what it bears?)"}}
+		}
+	}
+	return scores
+}
