@@ -1,0 +1,101 @@
+# `make help` says what there is.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory --no-builtin-rules
+
+.DEFAULT_GOAL := build
+.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go bench lint format install clean help
+
+PREFIX      ?= /usr/local
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# What goes through to llama.cpp's own build.
+LLAMA_FLAGS := $(if $(CUDA),-DGGML_CUDA=ON) $(if $(VULKAN),-DGGML_VULKAN=ON) $(if $(METAL),-DGGML_METAL=ON)
+
+CPP_FILES = $(wildcard $(foreach d,csrc ggml csrc/tests ggml/tests,$(d)/*.cpp $(d)/*.h))
+
+# $(call cmake,FOLDER,FLAGS,TARGET) configures and builds; it speaks only if there is something to say.
+define cmake
+prefix=$$(third_party/build_llama.py $(LLAMA_FLAGS)); \
+cmake -S . -B $(1) -G Ninja -DLLAMA_PREFIX="$$prefix" $(2) --log-level=WARNING >/dev/null; \
+cmake --build $(1) --target $(3) -- --quiet | sed '/^ninja: no work to do\.$$/d'
+endef
+
+# Sets the shell variable clang_format, after installing the pinned wheel into the cache.
+define clang_format
+dir="$${XDG_CACHE_HOME:-$$HOME/.cache}/plumb/tools/clang-format-$$(sed -n 's/^clang-format==\([0-9.]*\).*/\1/p' third_party/clang-format.txt)"; \
+if [ ! -d "$$dir" ]; then \
+	PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		--only-binary :all: --target "$$dir.$$$$" -r third_party/clang-format.txt; \
+	mv "$$dir.$$$$" "$$dir"; \
+fi; \
+clang_format="$$dir/clang_format/data/bin/clang-format"
+endef
+
+## make            build bin/plumb
+build: native
+	@go build -o bin/plumb ./cli/plumb
+
+native:
+	@$(call cmake,build/release,,go_archive)
+
+## make demo       build, fetch a small real model and audit it
+demo: build
+	@third_party/fetch.py model smollm2 >/dev/null
+	@bin/plumb audit bbq --model smollm2 --out demo-run
+
+## make test       every test: the scripts' and Go's, the C++ ones as they are and under sanitizers
+test: test-scripts test-cpp test-sanitized test-go
+	@printf '\033[32mAll tests passed.\033[0m\n'
+
+test-scripts:
+	@for folder in third_party bindings; do \
+		PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover --start-directory $$folder --pattern '*_test.py'; \
+	done
+
+test-cpp: native
+	@googletest=$$(third_party/fetch.py googletest); \
+	$(call cmake,build/release,-DGOOGLETEST="$$googletest",all)
+	@ctest --test-dir build/release --no-tests=error --output-on-failure
+
+test-sanitized:
+	@googletest=$$(third_party/fetch.py googletest); \
+	$(call cmake,build/sanitized,-DPLUMB_SANITIZE=ON -DGOOGLETEST="$$googletest",all)
+	@ctest --test-dir build/sanitized --no-tests=error --output-on-failure
+
+test-go: build
+	@third_party/fetch.py model smollm2 >/dev/null
+	@go test ./...
+
+## make bench      speed beside other programs
+bench: build
+	@third_party/bench/run
+
+## make lint       gofmt, go vet, staticcheck, clang-format
+lint: native
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { printf 'not as gofmt has it: %s\n' $$unformatted >&2; exit 1; }
+	@go vet ./...
+	@go run $(STATICCHECK) ./...
+	@$(clang_format); "$$clang_format" --dry-run -Werror $(CPP_FILES)
+
+## make format     let gofmt and clang-format put the sources right
+format:
+	@gofmt -w .
+	@$(clang_format); "$$clang_format" -i $(CPP_FILES)
+
+## make install    into PREFIX (/usr/local), below DESTDIR if that is set
+install: build
+	@install -d "$(DESTDIR)$(PREFIX)/bin"
+	@install bin/plumb "$(DESTDIR)$(PREFIX)/bin/plumb"
+
+## make clean      remove what make built here; the cache stays
+clean:
+	@rm -rf bin build bindings/link_generated.go
+
+## make help       this list
+help:
+	@sed -n 's/^## //p' Makefile
+	@printf '%s\n' '' \
+		'With every one of them: CUDA=1, VULKAN=1 or METAL=1 for a GPU; LLAMA_CPP_DIR=… for a llama.cpp of your own.' \
+		'llama.cpp and the models are kept in $${XDG_CACHE_HOME:-~/.cache}/plumb, for every clone on this machine.'

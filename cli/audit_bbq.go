@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/bbq"
+	"plumb/audit/record"
+	"plumb/bindings"
+)
+
+type auditBBQOptions struct {
+	modelOptions
+	bbqOptions
+	outputOptions
+	out    string
+	resume bool
+}
+
+func (o *auditBBQOptions) flags() []cli.Flag {
+	flags := append(o.modelOptions.flags(), o.bbqOptions.flags()...)
+	flags = append(flags,
+		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the run in `DIR` (default: bbq- and the model's name)", Destination: &o.out},
+		&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR if it was cut", Destination: &o.resume})
+	return append(flags, o.outputOptions.flags()...)
+}
+
+func auditBBQCommand() *cli.Command {
+	var options auditBBQOptions
+	return &cli.Command{
+		Name:  "bbq",
+		Usage: "BBQ: bias scores, and whether the model answered at all",
+		Description: `Scores every item's three options as continuations of its prompt, takes the one with the highest mean token
+log-probability as the answer, and prints BBQ's two scores with what they are made of: how often the model answers
+(commit), and what it prefers when it does (dpref). Answerability Confounds (GCD), section 3, has the formulas.
+
+The prompt, rendered for an item (an option follows after a space; nothing else is added but the BOS that the model
+asks for):
+
+` + indent(renderedDefaultPrompt()) + `
+
+A template of your own is a Go text/template over {{.Context}}, {{.Question}} and {{.Options}}.
+
+The run directory holds run.json (what was asked), items.jsonl.zst (every item's scores) and report.html. An audit that
+was killed goes on with --resume. plumb report prints a run again without the model.
+
+EXIT STATUS
+   0  the audit is complete
+   1  it failed, or was interrupted
+   2  the command line is wrong`,
+		Flags: options.flags(),
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return runAuditBBQ(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+func indent(text string) string { return "   " + strings.ReplaceAll(text, "\n", "\n   ") }
+
+func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Writer) error {
+	if err := cmp.Or(options.bbqOptions.check(), options.outputOptions.check()); err != nil {
+		return err
+	}
+	task, err := options.bbqOptions.read(notes)
+	if err != nil {
+		return err
+	}
+	model, err := options.open(bindings.ModelOptions{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	session, err := model.scoringSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+
+	dir := options.out
+	if dir == "" {
+		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
+	}
+	run := task.describe()
+	model.describe(&run, session)
+	open := record.Create
+	if options.resume {
+		open = record.Resume
+	}
+	writer, err := open(dir, run)
+	if err != nil {
+		return err
+	}
+	if writer.Done() > 0 && writer.Done() < run.Items {
+		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", withCommas(writer.Done()), withCommas(run.Items))
+	}
+	s := scorer{
+		session:  session,
+		tokens:   tokenizer{model.Model, task.chat},
+		run:      writer,
+		progress: newProgress(notes, run.Items, writer.Done()),
+	}
+	err = s.score(ctx, len(task.items), task.question)
+	s.progress.end()
+	err = cmp.Or(err, writer.Close())
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", withCommas(writer.Done()), withCommas(run.Items))
+	}
+	if err != nil {
+		return err
+	}
+	return reportRun(dir, options.outputOptions, out)
+}
+
+// scoringSession makes a session for a model that reads text.
+func (m *openedModel) scoringSession() (*bindings.Session, error) {
+	if !m.Info().HasVocabulary {
+		return nil, fmt.Errorf("%s: the model has no vocabulary, so it cannot read text", m.path)
+	}
+	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.path, err)
+	}
+	return session, nil
+}
+
+// describe fills in what a run records of the model and of how it is asked.
+func (m *openedModel) describe(run *record.Run, session *bindings.Session) {
+	info, layout := m.Info(), session.Layout()
+	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), "CPU"
+	run.Model = record.Model{
+		SHA256: m.sha256, Name: filepath.Base(m.path), Architecture: info.Architecture,
+		Description: info.Description, NLayer: info.Layers, NEmbd: info.Width,
+	}
+	run.Scoring = record.Scoring{ContextTokens: layout.Context, BatchRows: layout.BatchRows, Trie: layout.Trie}
+}
+
+// renderedDefaultPrompt shows the default prompt with an item of the built-in sample.
+func renderedDefaultPrompt() string {
+	data, err := bbq.Builtin()
+	if err != nil {
+		return err.Error()
+	}
+	prompt, err := bbq.ParsePrompt(bbq.DefaultPrompt)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := prompt.Render(&data.Items[0])
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}

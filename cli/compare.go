@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/compare"
+	"plumb/audit/metric"
+)
+
+type compareOptions struct {
+	outputOptions
+	html string
+}
+
+func (o *compareOptions) flags() []cli.Flag {
+	return append(o.outputOptions.flags(),
+		&cli.StringFlag{Name: "html", Usage: "write a page with every table and figure to `FILE`", Destination: &o.html})
+}
+
+func compareCommand() *cli.Command {
+	var options compareOptions
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "say what an intervention changed: the preference, or only how often the model answers",
+		ArgsUsage: "BASE STEERED...",
+		Description: `Pairs the items of a base run with those of each steered run after it and prints what changed, by category and
+condition: every metric; the two channels that the change of Pr(S) is made of (Answerability Confounds (GCD), eqs. 4
+and 5); the bias score corrected for the changed set of answered items (eq. 6); the items that went to the unknown
+option; the shifts of the options' log-probabilities; and McNemar's tests. Intervals are of bootstrap draws of the same
+items on both sides.
+
+One steered run is printed in detail, several as one table; --json, --csv, --markdown and --html have everything. A
+run of another model starts over: it is the base of the runs after it, and the table has the rows of both models.
+
+The runs of a comparison must be of the same model and data. A steered run may have fewer items than its base, such as
+a held-out half; those are compared. It may differ in its steering or in its prompt, not in both.
+
+EXIT STATUS
+   0  the runs were compared
+   1  one cannot be read, or they do not belong together
+   2  the command line is wrong`,
+		Flags: options.flags(),
+		Action: func(c *cli.Context) error {
+			arguments, err := laterFlags(c)
+			if err != nil {
+				return err
+			}
+			return runCompare(&options, arguments, c.App.Writer)
+		},
+	}
+}
+
+func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
+	if len(dirs) < 2 {
+		return usageError("compare takes a base run and at least one steered run; see plumb compare --help")
+	}
+	if err := options.check(); err != nil {
+		return err
+	}
+	comparisons, err := compareRuns(options, dirs)
+	if err != nil {
+		return err
+	}
+	r := compare.NewReport(comparisons)
+	if options.html != "" {
+		if err := writePage(options.html, r); err != nil {
+			return err
+		}
+	}
+	switch {
+	case options.json:
+		return r.WriteJSON(out)
+	case options.csv:
+		return r.WriteCSV(out)
+	case options.markdown:
+		return r.WriteMarkdown(out)
+	}
+	if err := r.WriteTable(out); err != nil {
+		return err
+	}
+	if options.html != "" {
+		_, err = fmt.Fprintf(out, "Report: %s\n", options.html)
+	}
+	return err
+}
+
+// seedOfComparisons is the seed of an audit's intervals, so that a base run's values have the same ones here.
+const seedOfComparisons = 0
+
+// compareRuns compares every run with the last one before it that began a model.
+func compareRuns(options *compareOptions, dirs []string) ([]*compare.Comparison, error) {
+	readOut := metric.ReadOut(options.readOut)
+	var comparisons []*compare.Comparison
+	var base *compare.Run
+	used := true // the base has been compared with something
+	for _, dir := range dirs {
+		run, err := compare.Load(dir, readOut)
+		if err != nil {
+			return nil, err
+		}
+		if base == nil || run.Info.Model.SHA256 != base.Info.Model.SHA256 {
+			if !used {
+				return nil, alone(base)
+			}
+			base, used = run, false
+			continue
+		}
+		c, err := compare.Compare(base, run, readOut, options.bootstrap, seedOfComparisons)
+		if err != nil {
+			return nil, err
+		}
+		comparisons, used = append(comparisons, c), true
+	}
+	if !used {
+		return nil, alone(base)
+	}
+	return comparisons, nil
+}
+
+func alone(base *compare.Run) error {
+	return fmt.Errorf("%s is of %s, and no other run of that model follows it; a base run stands before the runs that it is compared with", base.Dir, base.Info.Model.Name)
+}
+
+func writePage(path string, r *compare.Report) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = r.WriteHTML(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

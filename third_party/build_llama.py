@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Builds llama.cpp as static libraries in the cache and prints the folder they were installed into.
+
+    build_llama.py [-DNAME=VALUE …]     more flags for llama.cpp's CMake, such as -DGGML_CUDA=ON
+
+The folder's name holds a hash of all that decides what is built, so that another clone on this machine builds nothing.
+The folder of a pinned version is left alone once it is there; one of a checkout (LLAMA_CPP_DIR) is brought up to date
+each time. The file "version" in it names the llama.cpp that was built.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fetch
+
+FLAGS = [
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DCMAKE_INSTALL_LIBDIR=lib",
+    "-DBUILD_SHARED_LIBS=OFF",
+    "-DLLAMA_BUILD_COMMON=OFF",
+    "-DLLAMA_BUILD_TESTS=OFF",
+    "-DLLAMA_BUILD_TOOLS=OFF",
+    "-DLLAMA_BUILD_EXAMPLES=OFF",
+    "-DLLAMA_BUILD_SERVER=OFF",
+    "-DLLAMA_BUILD_APP=OFF",
+    "-DGGML_OPENMP=OFF",
+    "-DGGML_RPC=ON",
+    "-DGGML_RPC_RDMA=OFF",
+    "-DGGML_NATIVE=ON",
+    "-DGGML_METAL=OFF",
+    "-DGGML_CUDA_NCCL=OFF",
+]
+
+
+def build_llama(more_flags):
+    flags = FLAGS + more_flags
+    source = fetch.llama_cpp()
+    checkout = bool(os.environ.get("LLAMA_CPP_DIR"))
+    builds = fetch.cache_folder() / "builds"
+    builds.mkdir(parents=True, exist_ok=True)
+    target = builds / f"llama.cpp-{key(source, flags)}"
+    with open(f"{target}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            fetch.say(f"building llama.cpp into {target}, once: some minutes")
+        if checkout:
+            build(source, Path(f"{target}.work"), target, flags)
+            write_if_changed(target / "version", checkout_version(source))
+        elif not target.is_dir():
+            work = Path(f"{target}.work")  # a killed build is taken up again
+            build(source, work / "build", work / "install", flags)
+            write_if_changed(work / "install" / "version", fetch.read_pin("llama.cpp.json", "llama.cpp")["version"])
+            os.replace(work / "install", target)
+            shutil.rmtree(work)
+    return target
+
+
+def key(source, flags):
+    """Of the source, the flags, the compilers and, since the code is made for it, the processor."""
+    parts = [str(source), *flags, platform.system(), platform.machine(), processor()]
+    for variable, usual in (("CC", "cc"), ("CXX", "c++")):
+        compiler = os.environ.get(variable) or usual
+        parts += [compiler, output_of([*compiler.split(), "--version"])]
+    parts += [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS", "CUDACXX", "CUDAARCHS")]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo") as f:
+            return next((line for line in f if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return output_of(["sysctl", "-n", "machdep.cpu"])
+
+
+def checkout_version(source):
+    return output_of(["git", "-C", str(source), "describe", "--always", "--dirty", "--tags"]).strip() or "unknown"
+
+
+def build(source, work, install, flags):
+    cmake = ["cmake", "-S", str(source), "-B", str(work), "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={install}", *flags]
+    for command in (cmake, ["cmake", "--build", str(work), "--target", "llama"], ["cmake", "--install", str(work)]):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace")
+        if done.returncode != 0:
+            sys.stderr.write(done.stdout)
+            raise fetch.Failure(f"llama.cpp did not build (above: the output of {' '.join(command[:2])})")
+
+
+def output_of(command):
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    except OSError:
+        return ""
+
+
+def write_if_changed(path, text):
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.exit(fetch.run(lambda: build_llama(sys.argv[1:])))
