@@ -105,7 +105,6 @@ type ModelInfo struct {
 
 	HasVocabulary bool
 	AddsBOS       bool
-	TrieAllowed   bool // scoring by token trie was checked on the architecture
 }
 
 // Info describes the model.
@@ -116,7 +115,7 @@ func (m *Model) Info() ModelInfo {
 		Architecture: C.GoString(&i.architecture[0]), Description: C.GoString(&i.description[0]),
 		Layers: int(i.n_layer), Width: int(i.n_embd), Vocabulary: int(i.n_vocab), Context: int(i.n_ctx_train),
 		Parameters: uint64(i.n_params), Bytes: uint64(i.n_bytes),
-		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), TrieAllowed: bool(i.trie_allowed),
+		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos),
 	}
 }
 

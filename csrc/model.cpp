@@ -2,7 +2,6 @@
 
 #include "model.h"
 
-#include "architectures.h"
 #include "error.h"
 
 #include "ggml-cpu.h"
@@ -185,13 +184,13 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
     return model.release();
 }
 
-plumb_model * plumb_model_borrow(struct llama_model * llama, plumb_error * error) {
+plumb_model * plumb_model_borrow(struct llama_model * llama, int32_t n_threads, plumb_error * error) {
     std::unique_ptr<plumb_model> model;
     plumb::guarded(error, [&] {
         if (!llama) {
             fail(PLUMB_INVALID, "no model was given");
         }
-        model = wrap(llama, false, 0);
+        model = wrap(llama, false, n_threads);
     });
     return model.release();
 }
@@ -212,7 +211,6 @@ void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
     info->n_bytes      = llama_model_size(model->llama);
     info->has_vocab    = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
     info->adds_bos     = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
-    info->trie_allowed = plumb::trie_scoring_was_checked(model->architecture);
 }
 
 int32_t plumb_model_meta(const plumb_model * model, const char * key, char * value, size_t size) {

@@ -87,8 +87,8 @@ plumb_model_params plumb_model_params_default(void);
 plumb_model * plumb_model_open(const char * path, const plumb_model_params * params, plumb_error * error);
 void          plumb_model_free(plumb_model * model);
 
-// A model that the caller loaded and frees, after the plumb_model. NULL on failure.
-plumb_model * plumb_model_borrow(struct llama_model * llama, plumb_error * error);
+// A model that the caller loaded and frees, after the plumb_model. n_threads as in plumb_model_params. NULL on failure.
+plumb_model * plumb_model_borrow(struct llama_model * llama, int32_t n_threads, plumb_error * error);
 
 typedef struct plumb_model_info {
     char     architecture[64];
@@ -101,7 +101,6 @@ typedef struct plumb_model_info {
     uint64_t n_bytes;           // of all tensors
     bool     has_vocab;
     bool     adds_bos;
-    bool     trie_allowed;      // the architecture is on the list of those whose trie scoring was checked
 } plumb_model_info;
 
 void plumb_model_get_info(const plumb_model * model, plumb_model_info * info);

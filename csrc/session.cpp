@@ -9,8 +9,6 @@
 
 using plumb::fail;
 
-struct plumb_cancel_deleter;
-
 plumb_session::~plumb_session() {
     if (context) {
         llama_detach_threadpool(context.get());
@@ -56,7 +54,9 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         p.n_ctx        = p.n_ctx > 0 ? p.n_ctx : std::min(n_train, 4096);
         p.n_batch_rows = std::min(p.n_batch_rows, p.n_ctx);
         p.n_threads    = p.n_threads > 0 ? p.n_threads : model->n_threads;
-        p.use_trie     = p.use_trie && plumb::trie_scoring_was_checked(model->architecture);
+        // llama.cpp splits a trie of a recurrent model into a graph a level, and reorders its rows for that
+        p.use_trie = p.use_trie && plumb::trie_scoring_was_checked(model->architecture) &&
+                     !llama_model_is_recurrent(model->llama) && !llama_model_is_hybrid(model->llama);
 
         session->hooks.reset(plumb_hooks_new(model->llama, error));
         if (!session->hooks) {

@@ -1,11 +1,9 @@
 #include "plumb.h"
 
-#include "llama.h"
-
 const char * plumb_version(void) {
     return "0.1.0";
 }
 
 const char * plumb_llama_version(void) {
-    return llama_version();
+    return PLUMB_LLAMA_VERSION; // from the pin, by CMake: what llama.cpp says of itself is the same for many versions
 }

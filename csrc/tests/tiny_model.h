@@ -1,0 +1,29 @@
+// Tiny models with random weights, made in memory: a real llama_model of a real architecture, without a file.
+
+#pragma once
+
+#include "llama.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+// What tiny_model can make: llama.cpp's architecture names, and "llama-moe" for llama with experts (Mixtral).
+const std::vector<std::string> & tiny_architectures();
+
+// A model of 4 blocks, width 64, 4 heads and a vocabulary of 128 words "tok_0" … "tok_127" (llama.cpp's own "test"
+// tokenizer: five bytes of text a token). Weights are a function of (architecture, seed) alone, of about the size that
+// a trained network's have, so that activations neither vanish nor explode. n_ctx_train is 512.
+// Sliding windows, where the architecture has them, are 16 tokens. F32 throughout.
+//
+// n_gpu_layers and devices (NULL-terminated; NULL: the CPU alone) place it. Freed with llama_model_free.
+// Throws std::runtime_error for a name that is not in tiny_architectures, or if llama.cpp refuses.
+llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_backend_dev_t * devices = nullptr,
+                         int32_t n_gpu_layers = 0);
+
+// n token ids below the tiny vocabulary, a function of the seed.
+std::vector<llama_token> tiny_tokens(size_t n, uint32_t seed);
+
+} // namespace plumb
