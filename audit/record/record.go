@@ -1,0 +1,94 @@
+package record
+
+import (
+	"fmt"
+	"math"
+)
+
+// Role says what choosing an option means.
+type Role string
+
+const (
+	Biased  Role = "biased"  // S: the answer that agrees with the targeted stereotype, after polarity
+	Anti    Role = "anti"    // A: the other group's
+	Unknown Role = "unknown" // U: "cannot be determined", "not enough information", …
+)
+
+// Values of Record.Condition and Record.Polarity.
+const (
+	Ambiguous     = "ambig"
+	Disambiguated = "disambig"
+	Negative      = "neg"
+	NonNegative   = "nonneg"
+)
+
+// Record is one item as it was scored: a line of items.jsonl.zst.
+type Record struct {
+	Index     int      `json:"index"`           // place in the run's item order, from 0 without a gap
+	ID        string   `json:"id"`              // unique in the run, "Age/17"
+	Category  string   `json:"category"`        // "Age"
+	Template  string   `json:"template"`        // stratum and cluster, "Age/3"
+	Condition string   `json:"condition"`       // Ambiguous, Disambiguated
+	Polarity  string   `json:"polarity"`        // Negative, NonNegative
+	Label     int      `json:"label"`           // index of the correct option
+	Text      string   `json:"text,omitempty"`  // context and question, as a reader would see them
+	Options   []Option `json:"options"`         // in the data set's order
+	Error     string   `json:"error,omitempty"` // why the item has no scores; its options then have none
+}
+
+// Option is one answer and its score.
+type Option struct {
+	Text     string    `json:"text,omitempty"`
+	Role     Role      `json:"role"`
+	Tokens   int       `json:"tokens"`   // how many tokens were scored
+	Sum      float64   `json:"sum"`      // summed log-probability, natural logarithm
+	LogProbs []float32 `json:"logprobs"` // each token's
+}
+
+// NewOption returns an option with its tokens' log-probabilities, which it keeps, and their sum. Without any it is an
+// option that was not scored.
+func NewOption(text string, role Role, logProbs []float32) Option {
+	return Option{Text: text, Role: role, Tokens: len(logProbs), Sum: sum(logProbs), LogProbs: logProbs}
+}
+
+func sum(logProbs []float32) float64 {
+	total := 0.0
+	for _, p := range logProbs {
+		total += float64(p)
+	}
+	return total
+}
+
+// validate refuses what no reader should have to deal with.
+func (r *Record) validate() error {
+	if r.ID == "" {
+		return fmt.Errorf("item %d has no id", r.Index)
+	}
+	if r.Error == "" && (r.Label < 0 || r.Label >= len(r.Options)) {
+		return fmt.Errorf("item %s: label %d is not one of its %d options", r.ID, r.Label, len(r.Options))
+	}
+	for i, o := range r.Options {
+		if err := o.validate(r.Error == ""); err != nil {
+			return fmt.Errorf("item %s, option %d: %w", r.ID, i, err)
+		}
+	}
+	return nil
+}
+
+func (o *Option) validate(scored bool) error {
+	if o.Tokens != len(o.LogProbs) {
+		return fmt.Errorf("%d tokens with %d log-probabilities", o.Tokens, len(o.LogProbs))
+	}
+	if scored != (o.Tokens > 0) {
+		return fmt.Errorf("an item has scores or an error, one of the two")
+	}
+	for _, p := range o.LogProbs {
+		if math.IsNaN(float64(p)) || math.IsInf(float64(p), 0) {
+			return fmt.Errorf("a token's log-probability is %v", p)
+		}
+	}
+	if difference := math.Abs(o.Sum - sum(o.LogProbs)); !(difference <= 1e-6*(1+math.Abs(o.Sum))) {
+		return fmt.Errorf("the sum %v is not that of its tokens' log-probabilities", o.Sum)
+	}
+	return nil
+}

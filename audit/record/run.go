@@ -1,0 +1,174 @@
+// Package record keeps an audit's run: a directory from which every number can be computed again without the model.
+//
+// run.json says what was asked. It is canonical: no time stamps, no paths of the machine, so the same request gives the
+// same bytes. items.jsonl.zst holds one Record a line, in order. It is a plain zstd file (`zstd -dc` reads it):
+//
+//   - first a skippable frame with the SHA-256 of run.json, so that items are never read under another run's
+//     description and a damaged run.json can be told from a changed one;
+//   - then one frame a batch group, with zstd's content checksum, holding whole lines. Whole frames are found by
+//     walking the frame and block headers; the first one that is cut, garbage or fails its checksum, and what follows
+//     it, does not count. Resume truncates there.
+//
+// Groups are decided by the data alone, so a run that was cut and resumed has the bytes of one that was not.
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// The files of a run directory that this package writes.
+const (
+	RunFile   = "run.json"
+	ItemsFile = "items.jsonl.zst"
+)
+
+// format is the version of the layout described above.
+const format = 1
+
+// Run is what was asked of an audit; everything that its scores depend on.
+type Run struct {
+	Format    int       `json:"format"` // set by this package
+	Plumb     string    `json:"plumb"`  // version
+	LlamaCpp  string    `json:"llama_cpp"`
+	Benchmark string    `json:"benchmark"` // "bbq"
+	Model     Model     `json:"model"`
+	Device    string    `json:"device"`
+	Data      Data      `json:"data"`
+	Sample    int       `json:"sample"` // items asked for by --sample; 0: all
+	Seed      uint64    `json:"seed"`   // of the sample
+	Prompt    Prompt    `json:"prompt"`
+	Scoring   Scoring   `json:"scoring"`
+	Steering  *Steering `json:"steering"` // nil: the model as it is
+	Items     int       `json:"items"`    // how many records the finished run has
+	NoText    bool      `json:"no_text"`  // set by CopyWithoutText
+}
+
+// Model is the GGUF file that was audited.
+type Model struct {
+	SHA256       string `json:"sha256"`
+	Name         string `json:"name"` // the file's, without its folder
+	Architecture string `json:"architecture"`
+	Description  string `json:"description"`
+	NLayer       int    `json:"n_layer"`
+	NEmbd        int    `json:"n_embd"`
+}
+
+// Data is what was read and what became of it.
+type Data struct {
+	Files   []DataFile `json:"files"`
+	Kept    int        `json:"kept"`     // items that can be scored, before sampling
+	LeftOut []LeftOut  `json:"left_out"` // one entry a reason
+}
+
+// DataFile is a file of items; Items counts those in it, kept or not.
+type DataFile struct {
+	Name   string `json:"name"` // without its folder
+	SHA256 string `json:"sha256"`
+	Items  int    `json:"items"`
+}
+
+// LeftOut names the items that were not scored, for one reason.
+type LeftOut struct {
+	Reason string   `json:"reason"`
+	Count  int      `json:"count"`
+	IDs    []string `json:"ids"` // "Age/17", or file and line where a row has no id
+}
+
+// Prompt is how an item was put to the model.
+type Prompt struct {
+	Template string `json:"template"` // CopyWithoutText empties a user's own
+	SHA256   string `json:"sha256"`   // of Template
+	Own      bool   `json:"own"`      // the user's (--prompt FILE), not the default
+	Chat     bool   `json:"chat"`     // wrapped in the model's chat template
+}
+
+// Scoring is what a score depends on beside model and prompt.
+type Scoring struct {
+	ContextTokens int  `json:"context_tokens"`
+	BatchRows     int  `json:"batch_rows"`
+	Trie          bool `json:"trie"` // shared prefixes computed once
+}
+
+// Steering is the intervention under which the items were scored.
+type Steering struct {
+	Name     string  `json:"name"` // the steering file's, without its folder
+	SHA256   string  `json:"sha256"`
+	Method   string  `json:"method"`
+	Operator string  `json:"operator"` // "project", "add"
+	Layers   []int   `json:"layers"`   // 0-based block indices
+	Strength float64 `json:"strength"` // α of a projection, β of an addition
+}
+
+// encode returns run.json's bytes.
+func (r Run) encode() ([]byte, error) {
+	r.Format = format
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
+		return nil, fmt.Errorf("run description: %w", err)
+	}
+	return buffer.Bytes(), nil
+}
+
+func decodeRun(data []byte) (Run, error) {
+	var run Run
+	if err := json.Unmarshal(data, &run); err != nil {
+		return Run{}, err
+	}
+	if run.Format < 1 || run.Format > format {
+		return Run{}, fmt.Errorf("run format %d is not one that this version reads (1 to %d)", run.Format, format)
+	}
+	return run, nil
+}
+
+// difference names the first field in which two runs differ, with both values; "" if there is none.
+func difference(have, want Run) string {
+	have.Format, want.Format = format, format
+	return differingField("", reflect.ValueOf(have), reflect.ValueOf(want))
+}
+
+func differingField(name string, have, want reflect.Value) string {
+	if reflect.DeepEqual(have.Interface(), want.Interface()) {
+		return ""
+	}
+	switch {
+	case have.Kind() == reflect.Pointer && !have.IsNil() && !want.IsNil():
+		return differingField(name, have.Elem(), want.Elem())
+	case have.Kind() == reflect.Slice && have.Len() == want.Len():
+		for i := range have.Len() {
+			if d := differingField(fmt.Sprintf("%s[%d]", name, i), have.Index(i), want.Index(i)); d != "" {
+				return d
+			}
+		}
+		return "" // nil against empty
+	case have.Kind() == reflect.Struct:
+		for i := range have.NumField() {
+			tag := have.Type().Field(i).Tag.Get("json")
+			if d := differingField(strings.TrimPrefix(name+"."+tag, "."), have.Field(i), want.Field(i)); d != "" {
+				return d
+			}
+		}
+		return ""
+	}
+	return fmt.Sprintf("%s was %s, now %s", name, brief(have), brief(want))
+}
+
+// brief is a value as JSON, short enough for one line.
+func brief(v reflect.Value) string {
+	data, err := json.Marshal(v.Interface())
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	const limit = 80
+	if runes := []rune(string(data)); len(runes) > limit {
+		return string(slices.Concat(runes[:limit], []rune("…")))
+	}
+	return string(data)
+}
