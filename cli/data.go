@@ -108,7 +108,7 @@ func printDataCheckJSON(out io.Writer, data *bbq.Data) error {
 		BadRows    []bbq.BadRow        `json:"bad_rows"` // not all of them if they are very many
 	}{
 		data.Files, data.Metadata, data.Categories(), len(data.Items),
-		slices.Concat([]bbq.LeftOut{}, data.LeftOut), reasons, data.Bad, slices.Concat([]bbq.BadRow{}, data.BadRows),
+		append([]bbq.LeftOut{}, data.LeftOut...), reasons, data.Bad, append([]bbq.BadRow{}, data.BadRows...),
 	})
 }
 

@@ -3,26 +3,25 @@
 // splits of the items, and the prompts made of them. It also holds a small sample of items of our own in the same format.
 package bbq
 
-// A Role says what choosing an option would mean, BBQ's section 3 and Answerability Confounds (GCD), section 3.
-// The papers' letters are S for Biased, A for Anti and U for Unknown.
-type Role string
+import "plumb/audit/record"
 
+// A Role says what choosing an option would mean, BBQ's section 3 and Answerability Confounds (GCD), section 3.
+type Role = record.Role
+
+// The roles, conditions and polarities, by the names that records give them; the latter two are BBQ's own words.
 const (
 	// Biased is the option that agrees with the stereotype: the targeted group's in items of negative polarity, the
 	// other one in items of non-negative polarity.
-	Biased Role = "biased"
+	Biased = record.Biased
 	// Anti is the option that goes against the stereotype.
-	Anti Role = "anti"
+	Anti = record.Anti
 	// Unknown is the option that declines to answer. It is the one tagged so in the data, whatever its wording.
-	Unknown Role = "unknown"
-)
+	Unknown = record.Unknown
 
-// The values that BBQ gives to context_condition and question_polarity.
-const (
-	Ambiguous     = "ambig"
-	Disambiguated = "disambig"
-	Negative      = "neg"
-	NonNegative   = "nonneg"
+	Ambiguous     = record.Ambiguous
+	Disambiguated = record.Disambiguated
+	Negative      = record.Negative
+	NonNegative   = record.NonNegative
 )
 
 // An Option is one of the three answers that an item offers.

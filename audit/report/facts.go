@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"plumb/audit/metric"
+)
+
+// fact is a line of what was asked and of what came of it.
+type fact struct{ Name, Value string }
+
+// headline says in one line what was audited.
+func (r *Report) headline() string {
+	line := fmt.Sprintf("%s: %s", strings.ToUpper(r.Run.Benchmark), r.Run.Model.Name)
+	if s := r.Run.Steering; s != nil {
+		line += fmt.Sprintf(", steered by %s (%s, %s, layer %s, strength %g)", s.Name, s.Method, s.Operator, joinInts(s.Layers), s.Strength)
+	}
+	return line
+}
+
+// facts are the run's settings, for a person.
+func (r *Report) facts() []fact {
+	run, s := r.Run, r.Summary
+	list := []fact{
+		{"Model", fmt.Sprintf("%s (%s, %d blocks, width %d)", run.Model.Name, run.Model.Description, run.Model.NLayer, run.Model.NEmbd)},
+		{"Model SHA-256", run.Model.SHA256},
+		{"Device", run.Device},
+		{"Items", r.itemsFact()},
+	}
+	for _, f := range run.Data.Files {
+		list = append(list, fact{"Data", fmt.Sprintf("%s, %s items, SHA-256 %s", f.Name, thousands(f.Items), f.SHA256)})
+	}
+	prompt := "the default template"
+	if run.Prompt.Own {
+		prompt = "a template of the user's own"
+	}
+	if run.Prompt.Chat {
+		prompt += ", in the model's chat template"
+	} else {
+		prompt += ", no chat template"
+	}
+	scoring := fmt.Sprintf("%s rows a batch, context of %s tokens, ", thousands(run.Scoring.BatchRows), thousands(run.Scoring.ContextTokens))
+	if run.Scoring.Trie {
+		scoring += "shared beginnings computed once"
+	} else {
+		scoring += "one sequence at a time"
+	}
+	list = append(list,
+		fact{"Prompt", prompt + ", SHA-256 " + run.Prompt.SHA256},
+		fact{"Scoring", scoring},
+		fact{"Steering", r.steeringFact()},
+		fact{"Read-out", readOutNames[s.ReadOut]},
+		fact{"Intervals", fmt.Sprintf("95 %% percentile bootstrap over items, %s draws (the first is the sample itself), seed %d", thousands(s.Draws), s.Seed)},
+		fact{"Ties", fmt.Sprintf("%s of %s items, decided by the order of the options", thousands(s.Ties), thousands(s.Items))},
+		fact{"Narrow choices", fmt.Sprintf("%s items, by less than %g in log-probability (ties included)", thousands(s.Narrow), metric.NarrowMargin)},
+		fact{"Versions", fmt.Sprintf("Plumb %s, llama.cpp %s", run.Plumb, run.LlamaCpp)},
+	)
+	return list
+}
+
+var readOutNames = map[metric.ReadOut]string{
+	metric.Mean:   "mean token log-probability of an option",
+	metric.Sum:    "summed token log-probability of an option",
+	metric.First:  "log-probability of an option's first token",
+	metric.Forced: "mean token log-probability, the unknown option excluded",
+}
+
+func (r *Report) itemsFact() string {
+	run := r.Run
+	text := thousands(run.Items)
+	if run.Sample > 0 {
+		text += fmt.Sprintf(", a stratified sample of %s (seed %d)", thousands(run.Data.Kept), run.Seed)
+	}
+	if left := leftOutCount(r); left > 0 {
+		text += fmt.Sprintf("; %s more left out of the data", thousands(left))
+	}
+	if failed := len(r.Summary.Failures); failed > 0 {
+		text += fmt.Sprintf("; %s could not be scored", thousands(failed))
+	}
+	return text
+}
+
+func leftOutCount(r *Report) int {
+	n := 0
+	for _, l := range r.Run.Data.LeftOut {
+		n += l.Count
+	}
+	return n
+}
+
+func (r *Report) steeringFact() string {
+	s := r.Run.Steering
+	if s == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s (%s), %s, layer %s, strength %g, SHA-256 %s", s.Name, s.Method, s.Operator, joinInts(s.Layers), s.Strength, s.SHA256)
+}
+
+// notes are what a reader must know before the numbers are quoted.
+func (r *Report) notes() []string {
+	s := r.Summary
+	notes := []string{fmt.Sprintf("%s items, read-out %s; [95 %% bootstrap intervals, %s draws].", thousands(s.Items), s.ReadOut, thousands(s.Draws))}
+	if !r.Finished() {
+		notes = append([]string{r.unfinished()}, notes...)
+	}
+	if n := len(s.Failures); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s items could not be scored; the first, %s: %s.", thousands(n), s.Failures[0].ID, s.Failures[0].Reason))
+	}
+	if s.Ties > 0 {
+		notes = append(notes, fmt.Sprintf("%s items were ties, decided by the order of the options.", thousands(s.Ties)))
+	}
+	if n := leftOutCount(r); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s items of the data were left out, listed by reason in %s.", thousands(n), File))
+	}
+	if r.hasUndefinedDraws() {
+		notes = append(notes, undefinedNote)
+	}
+	return notes
+}
+
+const undefinedNote = undefinedMark + " In some bootstrap draws nothing was answered; they are left out of this interval."
+
+func (r *Report) unfinished() string {
+	return fmt.Sprintf("This run is not finished: %s of %s items. These are the numbers so far.", thousands(r.Done), thousands(r.Run.Items))
+}
+
+func (r *Report) hasUndefinedDraws() bool {
+	for _, g := range r.Summary.Groups {
+		for _, v := range g.Values {
+			if v.UndefinedDraws > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func joinInts(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
+}
+
+// thousands writes a count with its thousands apart, as in 50,380.
+func thousands(n int) string {
+	digits := fmt.Sprint(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
