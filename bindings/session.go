@@ -211,6 +211,12 @@ func (r *Residuals) At(i, l int) []float32 {
 	return r.data[start : start+r.width]
 }
 
+// Sequence returns the residual streams of sequence i after all layers asked for, one after the other. It is a part of r.
+func (r *Residuals) Sequence(i int) []float32 {
+	size := r.layers * r.width
+	return r.data[i*size : (i+1)*size]
+}
+
 // Residuals scores the requests and reads the residual stream after each of the layers: at the last token of every
 // continuation, in order over all requests, if atContinuation; else at the last token of every prompt. The rows of a request
 // whose Score has an Err are zero.

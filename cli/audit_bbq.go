@@ -19,6 +19,7 @@ import (
 type auditBBQOptions struct {
 	modelOptions
 	bbqOptions
+	steerOptions
 	outputOptions
 	out    string
 	resume bool
@@ -26,6 +27,7 @@ type auditBBQOptions struct {
 
 func (o *auditBBQOptions) flags() []cli.Flag {
 	flags := append(o.modelOptions.flags(), o.bbqOptions.flags()...)
+	flags = append(flags, o.steerOptions.flags()...)
 	flags = append(flags,
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the run in `DIR` (default: bbq- and the model's name)", Destination: &o.out},
 		&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR if it was cut", Destination: &o.resume})
@@ -48,6 +50,9 @@ asks for):
 
 A template of your own is a Go text/template over {{.Context}}, {{.Question}} and {{.Options}}.
 
+With --steer the model is steered by a file of plumb steer fit, and only the templates that it was not fitted on are
+audited. plumb compare then says what changed.
+
 The run directory holds run.json (what was asked), items.jsonl.zst (every item's scores) and report.html. An audit that
 was killed goes on with --resume. plumb report prints a run again without the model.
 
@@ -68,7 +73,7 @@ EXIT STATUS
 func indent(text string) string { return "   " + strings.ReplaceAll(text, "\n", "\n   ") }
 
 func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Writer) error {
-	if err := cmp.Or(options.bbqOptions.check(), options.outputOptions.check()); err != nil {
+	if err := cmp.Or(options.bbqOptions.check(), options.steerOptions.check(), options.outputOptions.check()); err != nil {
 		return err
 	}
 	task, err := options.bbqOptions.read(notes)
@@ -85,6 +90,17 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 		return err
 	}
 	defer session.Close()
+	steering, err := options.steerOptions.load(model, notes)
+	if err != nil {
+		return err
+	}
+	var actions []bindings.Steering
+	if steering != nil {
+		actions = steering.actions
+		if task.items, err = steering.choose(task.items, options.half, notes); err != nil {
+			return err
+		}
+	}
 
 	dir := options.out
 	if dir == "" {
@@ -92,6 +108,9 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	}
 	run := task.describe()
 	model.describe(&run, session)
+	if steering != nil {
+		run.Steering = steering.recorded
+	}
 	open := record.Create
 	if options.resume {
 		open = record.Resume
@@ -106,6 +125,7 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	s := scorer{
 		session:  session,
 		tokens:   tokenizer{model.Model, task.chat},
+		steering: actions,
 		run:      writer,
 		progress: newProgress(notes, run.Items, writer.Done()),
 	}

@@ -168,8 +168,9 @@ func leftOut(data *bbq.Data) []record.LeftOut {
 }
 
 // question returns the i-th item, ready to be scored.
-func (t *bbqTask) question(i int) (question, error) {
-	item := &t.items[i]
+func (t *bbqTask) question(i int) (question, error) { return t.questionOf(i, &t.items[i]) }
+
+func (t *bbqTask) questionOf(i int, item *bbq.Item) (question, error) {
 	text, err := t.prompt.Render(item)
 	if err != nil {
 		return question{}, fmt.Errorf("%s: %w", item.ID, err)

@@ -116,7 +116,9 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 		})
 	}
 	var text strings.Builder
-	line := func(name, format string, args ...any) { fmt.Fprintf(&text, "%-15s %s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&text, "%-15s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	line("file", "%s", model.path)
 	line("sha256", "%s", model.sha256)
 	line("architecture", "%s (%s)", info.Architecture, info.Description)

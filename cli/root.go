@@ -32,6 +32,8 @@ answers at all.
 			dataCommand(),
 			auditCommand(),
 			reportCommand(),
+			compareCommand(),
+			steerCommand(),
 		},
 		// the caller prints errors and ends the process
 		ExitErrHandler: func(*cli.Context, error) {},

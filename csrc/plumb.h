@@ -233,6 +233,38 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_reques
                                      int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
                                      int32_t * statuses, float * out, plumb_error * error);
 
+// ---- gradients -----------------------------------------------------------------
+
+// Gradients of continuations' scores with respect to the residual stream, by replaying the model's own graph block by block
+// and differentiating it. It has a context of its own. The model must have been opened with plain_weights.
+typedef struct plumb_gradients plumb_gradients;
+
+typedef struct plumb_gradients_params {
+    int32_t n_ctx;  // tokens that a batch may hold; 0: the model's, at most 4096
+    int32_t n_rows; // rows that are differentiated together, at most; 0: 128
+} plumb_gradients_params;
+
+// PLUMB_UNSUPPORTED where the architecture cannot be differentiated; the message names the operator and its node. NULL on
+// failure.
+plumb_gradients * plumb_gradients_new(plumb_model * model, const plumb_gradients_params * params, plumb_error * error);
+void              plumb_gradients_free(plumb_gradients * gradients);
+
+typedef struct plumb_gradients_job {
+    const int32_t * layers; // n_layers block indices, ascending
+    int32_t         n_layers;
+    bool            log_probability; // a continuation's score is its mean token log-probability; else the mean raw logit
+    bool            all_positions;   // the sum over all positions; else at the last prompt token
+} plumb_gradients_job;
+
+// out gets, for every continuation in order, the gradient of its score after each of the layers: n_layers * n_embd floats,
+// out[continuation][layer][component]. statuses gets a plumb_status a request: PLUMB_OK, PLUMB_TOO_LONG (for the context,
+// or with all_positions for one graph) or PLUMB_NOT_FINITE; its gradients are then meaningless.
+plumb_status plumb_gradients_run(plumb_gradients * gradients, const plumb_requests * requests,
+                                 const plumb_gradients_job * job, plumb_cancel * cancel, float * out, int32_t * statuses,
+                                 plumb_error * error);
+
+// ---- self-test -----------------------------------------------------------------
+
 typedef struct plumb_self_test {
     bool  hooks_fire;       // every block's output and the embeddings, exactly once a graph, 2-D, of the model's width
     bool  trie_matches;     // scores by token trie equal scores alone, as far as any two batches of this model agree

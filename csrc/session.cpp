@@ -35,7 +35,7 @@ plumb_session_params plumb_session_params_default(void) {
 
 plumb_session * plumb_session_new(plumb_model * model, const plumb_session_params * params, plumb_error * error) {
     std::unique_ptr<plumb_session> session;
-    plumb::guarded(error, [&] {
+    const plumb_status             made = plumb::guarded(error, [&] {
         session        = std::make_unique<plumb_session>();
         session->model = model;
         auto & p       = session->params;
@@ -97,7 +97,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         session->threads          = { ggml_threadpool_new(&tp), ggml_threadpool_free };
         llama_attach_threadpool(session->context.get(), session->threads.get(), session->threads.get());
     });
-    return session && session->threads ? session.release() : nullptr;
+    return made == PLUMB_OK ? session.release() : nullptr;
 }
 
 void plumb_session_free(plumb_session * session) {

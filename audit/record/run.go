@@ -102,6 +102,7 @@ type Steering struct {
 	Operator string  `json:"operator"` // "project", "add"
 	Layers   []int   `json:"layers"`   // 0-based block indices
 	Strength float64 `json:"strength"` // α of a projection, β of an addition
+	Half     string  `json:"half"`     // of the file's split by template that was audited: "held-out", "fit", "all"
 }
 
 // encode returns run.json's bytes.

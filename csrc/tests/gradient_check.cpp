@@ -149,8 +149,7 @@ double dot(const std::vector<float> & a, const std::vector<float> & b) {
     return sum;
 }
 
-// The relative error of the slope along a unit direction: best of three steps, over the gradient's norm where the slope
-// itself is small.
+// The error of the slope along a unit direction, best of three steps, relative to the gradient's norm.
 double slope_error(llama_context * context, nudge & hook, const std::vector<llama_token> & tokens, int32_t n_vocab,
                    const std::vector<float> & gradient, const std::vector<float> & direction) {
     auto loss = [&](double by) {
@@ -170,11 +169,11 @@ double slope_error(llama_context * context, nudge & hook, const std::vector<llam
     decode(context, tokens);
     const double norm  = hook.norm;
     const double slope = dot(gradient, direction);
-    const double scale = std::max(std::fabs(slope), 0.1 * std::sqrt(dot(gradient, gradient)));
+    const double scale = std::sqrt(dot(gradient, gradient));
     double       best  = INFINITY;
     // Four points, whose error falls with the fourth power of the step: ggml's CPU reads gelu from a table of half floats, and
     // only steps well above its grain see the slope.
-    for (double relative : { 4e-3, 2e-2, 1e-1 }) {
+    for (double relative : { 3e-4, 1e-2, 6e-2 }) {
         const double h          = norm * relative;
         const double difference = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h);
         best                    = std::min(best, std::fabs(difference - slope) / scale);

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/bbq"
+	"plumb/audit/record"
+	"plumb/bindings"
+	"plumb/steer"
+)
+
+// steerOptions say which intervention a model is asked under.
+type steerOptions struct {
+	file     string
+	alpha    string
+	layers   string
+	operator string
+	half     string
+}
+
+func (o *steerOptions) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "steer", Usage: "steer the model by the steering `FILE`, and audit the templates that it was not fitted on", Destination: &o.file},
+		&cli.StringFlag{Name: "alpha", Usage: "steer with strength `A` (default: the file's)", Destination: &o.alpha},
+		&cli.StringFlag{Name: "layer", Usage: "steer at `L` alone, a layer of the file's or several with commas (default: all of the file's)", Destination: &o.layers},
+		&cli.StringFlag{Name: "operator", Usage: "`OP` is project or add (default: the file's)", Destination: &o.operator},
+		&cli.StringFlag{Name: "half", Usage: "audit the `HALF` of the templates that is held-out or fit, or all", Value: heldOut, Destination: &o.half},
+	}
+}
+
+// The values of --half.
+const (
+	heldOut = "held-out"
+	fitHalf = "fit"
+	allOf   = "all"
+)
+
+func (o *steerOptions) check() error {
+	if o.file == "" && (o.alpha != "" || o.layers != "" || o.operator != "" || o.half != heldOut) {
+		return usageError("--alpha, --layer, --operator and --half go with --steer")
+	}
+	if !slices.Contains([]string{heldOut, fitHalf, allOf}, o.half) {
+		return usageError("--half is held-out, fit or all, not %q", o.half)
+	}
+	if _, err := o.strength(0); err != nil {
+		return err
+	}
+	if _, err := parseLayers(o.layers); err != nil {
+		return err
+	}
+	if o.operator != "" {
+		if _, err := steer.ParseOperator(o.operator); err != nil {
+			return usageError("--operator: %s", err)
+		}
+	}
+	return nil
+}
+
+// strength is that of --alpha, or the file's.
+func (o *steerOptions) strength(file float64) (float64, error) {
+	if o.alpha == "" {
+		return file, nil
+	}
+	a, err := strconv.ParseFloat(o.alpha, 64)
+	if err != nil || math.IsNaN(a) || math.IsInf(float64(float32(a)), 0) {
+		return 0, usageError("--alpha %q: a strength is a number", o.alpha)
+	}
+	return a, nil
+}
+
+// parseLayers reads layer numbers with commas between them; nil for the empty text. They come out ascending.
+func parseLayers(text string) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var layers []int
+	for _, part := range strings.Split(text, ",") {
+		layer, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || layer < 0 {
+			return nil, usageError("--layer %q: layers are numbers from 0 on, with commas between them", text)
+		}
+		layers = append(layers, layer)
+	}
+	slices.Sort(layers)
+	return slices.Compact(layers), nil
+}
+
+// intervention is a steering file at a strength, checked against a model.
+type intervention struct {
+	file     *steer.File
+	actions  []bindings.Steering
+	recorded *record.Steering
+}
+
+// load reads the steering file and checks it against the model; nil without --steer. Warnings go to notes.
+func (o *steerOptions) load(model *openedModel, notes io.Writer) (*intervention, error) {
+	if o.file == "" {
+		return nil, nil
+	}
+	if !model.selfTest.HooksFire {
+		return nil, fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
+	}
+	file, err := steer.ReadFile(o.file)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := file.Check(model.facts())
+	if err != nil {
+		return nil, fmt.Errorf("%s does not fit %s: %w", o.file, filepath.Base(model.path), err)
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(notes, "plumb: warning: %s: %s\n", o.file, warning)
+	}
+	strength, err := o.strength(file.Strength)
+	if err != nil {
+		return nil, err
+	}
+	layers, err := parseLayers(o.layers)
+	if err != nil {
+		return nil, err
+	}
+	operator := file.Operator
+	if o.operator != "" {
+		operator = steer.Operator(o.operator)
+	}
+	actions, err := file.Actions(operator, strength, layers)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.file, err)
+	}
+	content, err := os.ReadFile(o.file)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256(content)
+	i := &intervention{file: file, recorded: &record.Steering{
+		Name: filepath.Base(o.file), SHA256: hex.EncodeToString(hash[:]), Method: methodName(file.Method, file.Constraint),
+		Operator: string(operator), Strength: strength, Half: o.half,
+	}}
+	for _, a := range actions {
+		op := bindings.ProjectOut
+		if a.Operator == steer.Add {
+			op = bindings.Add
+		}
+		i.actions = append(i.actions, bindings.Steering{Layer: a.Layer, Operator: op, Strength: float32(a.Strength), Vector: a.Vector})
+		i.recorded.Layers = append(i.recorded.Layers, a.Layer)
+	}
+	return i, nil
+}
+
+// facts are what a steering file is held against.
+func (m *openedModel) facts() steer.Model {
+	info := m.Info()
+	return steer.Model{Name: filepath.Base(m.path), SHA256: m.sha256, Architecture: info.Architecture, NEmbd: info.Width, NLayer: info.Layers}
+}
+
+// choose leaves of the items the half of the templates that is asked for, and says so.
+func (i *intervention) choose(items []bbq.Item, half string, notes io.Writer) ([]bbq.Item, error) {
+	if half == allOf {
+		return items, nil
+	}
+	if len(i.file.Fit.Templates) == 0 {
+		fmt.Fprintln(notes, "plumb: the steering file does not say what it was fitted on: all items are audited")
+		return items, nil
+	}
+	var chosen []bbq.Item
+	for _, item := range items {
+		if slices.Contains(i.file.Fit.Templates, item.Template) == (half == fitHalf) {
+			chosen = append(chosen, item)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("none of the %s items is of the %s half of the steering file's split", withCommas(len(items)), half)
+	}
+	fmt.Fprintf(notes, "plumb: %s of %s items are audited, the %s half of the templates (--half all for all)\n",
+		withCommas(len(chosen)), withCommas(len(items)), half)
+	return chosen, nil
+}
+
+// methodName is a method with the constraint that makes it an ablation: "gcd", "gcd-anti".
+func methodName(method steer.Method, constraint steer.Constraint) string {
+	if method == steer.GCD && constraint != steer.ConstrainUnknown {
+		return string(method) + "-" + string(constraint)
+	}
+	return string(method)
+}
