@@ -90,6 +90,10 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 		return err
 	}
 	defer session.Close()
+	tokens, err := model.tokenizer(session.Layout().Context, task.chat)
+	if err != nil {
+		return err
+	}
 	steering, err := options.steerOptions.load(model, notes)
 	if err != nil {
 		return err
@@ -124,7 +128,7 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	}
 	s := scorer{
 		session:  session,
-		tokens:   tokenizer{model.Model, task.chat},
+		tokens:   tokens,
 		steering: actions,
 		run:      writer,
 		progress: newProgress(notes, run.Items, writer.Done()),
@@ -141,11 +145,8 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	return reportRun(dir, options.outputOptions, out)
 }
 
-// scoringSession makes a session for a model that reads text.
+// scoringSession makes a session that scores as the self-test found to be right.
 func (m *openedModel) scoringSession() (*bindings.Session, error) {
-	if !m.Info().HasVocabulary {
-		return nil, fmt.Errorf("%s: the model has no vocabulary, so it cannot read text", m.path)
-	}
 	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.path, err)

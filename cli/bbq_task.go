@@ -1,14 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -74,13 +76,16 @@ func (o *bbqOptions) read(notes io.Writer) (*bbqTask, error) {
 	}
 	if bad := t.data.Bad; bad > 0 {
 		first := t.data.BadRows[0]
-		if o.strict {
+		switch {
+		case o.strict:
 			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", first, withCommas(bad))
+		case len(t.data.Items) == 0:
+			return nil, fmt.Errorf("no item of the data can be used; bad rows: %s, the first: %w (plumb data check lists them)", withCommas(bad), first)
 		}
-		fmt.Fprintf(notes, "plumb: left out %s bad rows; the first: %v (plumb data check lists them)\n", withCommas(bad), first)
+		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v (plumb data check lists them)\n", withCommas(bad), first)
 	}
 	if len(t.data.Items) == 0 {
-		return nil, errors.New("no item of the data can be used; plumb data check says why")
+		return nil, fmt.Errorf("no item of %s can be used; plumb data check says why", strings.Join(o.data.Value(), ", "))
 	}
 	t.items = t.data.Items
 	if o.sample > 0 {
@@ -99,7 +104,10 @@ func readPrompt(file string) (*bbq.Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
-	prompt, err := bbq.ParsePrompt(string(text))
+	if !utf8.Valid(text) || bytes.ContainsRune(text, 0) {
+		return nil, fmt.Errorf("%s: not a text in UTF-8; save the prompt template as one", file)
+	}
+	prompt, err := bbq.ParsePrompt(strings.TrimPrefix(string(text), "\ufeff"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

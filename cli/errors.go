@@ -20,6 +20,9 @@ func usageError(format string, args ...any) error {
 	return &usage{fmt.Sprintf(format, args...)}
 }
 
+// errHelpShown ends a command after whose arguments --help stood.
+var errHelpShown = errors.New("help was shown")
+
 // ExitStatus is the status with which the program ends after Run returned err.
 func ExitStatus(err error) int {
 	var u *usage

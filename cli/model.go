@@ -72,10 +72,15 @@ EXIT STATUS
    2  the command line is wrong`,
 		Flags: append(options.flags(), &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &options.json}),
 		Action: func(c *cli.Context) error {
-			if options.model == "" && c.NArg() == 1 {
-				options.model = c.Args().First()
-			} else if err := noArguments(c); err != nil {
+			arguments, err := laterFlags(c)
+			if err != nil {
 				return err
+			}
+			if options.model == "" && len(arguments) == 1 {
+				options.model, arguments = arguments[0], nil
+			}
+			if len(arguments) > 0 {
+				return usageError("model info takes one model; see plumb model info --help")
 			}
 			return runModelInfo(options, c.App.Writer)
 		},

@@ -32,6 +32,9 @@ func (o *modelOptions) flags() []cli.Flag {
 	}
 }
 
+// maxThreads is the number of threads that ggml can make.
+const maxThreads = 512
+
 // openedModel is a model with the facts that a run records of it.
 type openedModel struct {
 	*bindings.Model
@@ -45,8 +48,8 @@ func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error)
 	if o.model == "" {
 		return nil, usageError("which model? --model FILE.gguf, or --model smollm2 after `plumb model fetch smollm2`")
 	}
-	if o.threads < 0 {
-		return nil, usageError("--threads %d: a number of threads is not negative", o.threads)
+	if o.threads < 0 || o.threads > maxThreads {
+		return nil, usageError("--threads %d: a number of threads is at least 0, at most %d", o.threads, maxThreads)
 	}
 	path, err := modelPath(o.model)
 	if err != nil {
@@ -72,6 +75,9 @@ func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error)
 func modelPath(name string) (string, error) {
 	pinned, ok := thirdparty.Find(name)
 	if !ok {
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("there is no model file %s; give a .gguf file, or a name that `plumb model fetch --help` lists", name)
+		}
 		return name, nil
 	}
 	if _, err := os.Stat(name); err == nil {

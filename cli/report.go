@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -80,10 +81,12 @@ func reportRun(dir string, options outputOptions, out io.Writer) error {
 		return err
 	}
 	path, err := r.WriteFile(dir)
-	if err != nil || !options.table() {
-		return err
+	if err == nil && options.table() {
+		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
-	_, err = fmt.Fprintf(out, "Report: %s\n", path)
+	if failures := r.Summary.Failures; err == nil && r.Summary.Items == 0 && len(failures) > 0 {
+		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", withCommas(len(failures)), failures[0].ID, failures[0].Reason)
+	}
 	return err
 }
 
@@ -169,6 +172,9 @@ func laterFlags(c *cli.Context) (arguments []string, err error) {
 		at := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if at < 0 {
 			return nil, usageError("flag provided but not defined: %s", word)
+		}
+		if slices.Contains(cli.HelpFlag.Names(), name) {
+			return nil, cmp.Or(cli.ShowSubcommandHelp(c), errHelpShown)
 		}
 		if _, boolean := c.Command.Flags[at].(*cli.BoolFlag); !found && boolean {
 			value = "true"

@@ -27,6 +27,8 @@ answers at all.
 		ErrWriter:            notes,
 		HideHelpCommand:      true,
 		EnableBashCompletion: true,
+		// a file's name may hold a comma
+		DisableSliceFlagSeparator: true,
 		Commands: []*cli.Command{
 			modelCommand(),
 			dataCommand(),
@@ -34,6 +36,7 @@ answers at all.
 			reportCommand(),
 			compareCommand(),
 			steerCommand(),
+			generateCommand(),
 		},
 		// the caller prints errors and ends the process
 		ExitErrHandler: func(*cli.Context, error) {},
@@ -41,7 +44,10 @@ answers at all.
 		Action:         noSuchCommand,
 	}
 	prepare(app.Commands)
-	return app.RunContext(ctx, args)
+	if err := app.RunContext(ctx, args); err != errHelpShown {
+		return err
+	}
+	return nil
 }
 
 // prepare makes wrong flags and unknown subcommands usage errors everywhere.

@@ -18,8 +18,29 @@ type question struct {
 
 // tokenizer turns questions into requests.
 type tokenizer struct {
-	model *bindings.Model
-	chat  bool // wrap prompts in the model's chat template
+	model    *bindings.Model
+	chat     bool // wrap prompts in the model's chat template
+	bos      bool // the model asks for a BOS
+	context  int  // tokens that a session holds
+	maxBytes int  // a longer text has more tokens than that
+}
+
+// tokenizer makes the tokenizer for sessions of so many tokens.
+func (m *openedModel) tokenizer(context int, chat bool) (tokenizer, error) {
+	info := m.Info()
+	if !info.HasVocabulary {
+		return tokenizer{}, fmt.Errorf("%s: the model has no vocabulary, so it cannot read text; take one that has", m.path)
+	}
+	if chat {
+		if _, err := m.ChatPrompt(""); err != nil {
+			return tokenizer{}, fmt.Errorf("%s: %w; leave out --chat on", m.path, err)
+		}
+	}
+	longest := len("\U0010ffff") // an unknown token stands for one character
+	for token := range info.Vocabulary {
+		longest = max(longest, len(m.TokenText(bindings.Token(token))))
+	}
+	return tokenizer{m.Model, chat, info.AddsBOS, context, context * longest}, nil
 }
 
 // request tokenizes a question. Prompt and option are tokenized together and split where the prompt ends, so that the
@@ -59,9 +80,13 @@ func (t *tokenizer) request(q *question) (bindings.Request, error) {
 }
 
 // tokens of a text that begins a sequence. A chat template may spell the BOS that the tokenizer adds: it counts once.
+// A text that cannot fit is not tokenized: some of llama.cpp's tokenizers take hours for a megabyte.
 func (t *tokenizer) tokens(text string) ([]bindings.Token, error) {
+	if len(text) > t.maxBytes {
+		return nil, fmt.Errorf("prompt and continuation are %d bytes; the context holds %d tokens", len(text), t.context)
+	}
 	tokens, err := t.model.Tokenize(text, true, t.chat)
-	if t.chat && len(tokens) > 1 && tokens[0] == tokens[1] {
+	if t.chat && t.bos && len(tokens) > 1 && tokens[0] == tokens[1] {
 		tokens = tokens[1:]
 	}
 	return tokens, err

@@ -116,7 +116,7 @@ EXIT STATUS
 // chosen are the methods asked for, in their own order.
 func (o *steerFitOptions) chosen() (map[string]bool, error) {
 	chosen := map[string]bool{}
-	for _, name := range o.methods.Value() {
+	for _, name := range strings.Split(strings.Join(o.methods.Value(), ","), ",") {
 		known := false
 		for _, m := range fitMethods {
 			if name == "all" || name == m.name {
@@ -320,7 +320,10 @@ func (i *fitItem) sample(at func(option int) []float32) steer.Sample {
 
 // items tokenizes the items; those that cannot be are counted by reason.
 func (f *fitter) items(items []bbq.Item) ([]fitItem, map[string]int, error) {
-	tokens := tokenizer{f.model.Model, f.task.chat}
+	tokens, err := f.model.tokenizer(min(f.model.Info().Context, 4096), f.task.chat)
+	if err != nil {
+		return nil, nil, err
+	}
 	var usable []fitItem
 	leftOut := map[string]int{}
 	for i := range items {

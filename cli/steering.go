@@ -30,12 +30,17 @@ type steerOptions struct {
 }
 
 func (o *steerOptions) flags() []cli.Flag {
+	return append(o.actionFlags(),
+		&cli.StringFlag{Name: "half", Usage: "audit the `HALF` of the templates that is held-out or fit, or all", Value: heldOut, Destination: &o.half})
+}
+
+// actionFlags are those that say what is done to the model.
+func (o *steerOptions) actionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "steer", Usage: "steer the model by the steering `FILE`, and audit the templates that it was not fitted on", Destination: &o.file},
+		&cli.StringFlag{Name: "steer", Usage: "steer the model by the steering `FILE`", Destination: &o.file},
 		&cli.StringFlag{Name: "alpha", Usage: "steer with strength `A` (default: the file's)", Destination: &o.alpha},
 		&cli.StringFlag{Name: "layer", Usage: "steer at `L` alone, a layer of the file's or several with commas (default: all of the file's)", Destination: &o.layers},
 		&cli.StringFlag{Name: "operator", Usage: "`OP` is project or add (default: the file's)", Destination: &o.operator},
-		&cli.StringFlag{Name: "half", Usage: "audit the `HALF` of the templates that is held-out or fit, or all", Value: heldOut, Destination: &o.half},
 	}
 }
 

@@ -233,6 +233,19 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_reques
                                      int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
                                      int32_t * statuses, float * out, plumb_error * error);
 
+typedef struct plumb_sampling {
+    uint32_t seed;
+    float    temperature; // 0: always the likeliest token
+    float    top_p;       // sample from the likeliest tokens that hold this probability together; 1: from all
+} plumb_sampling;
+
+// Continues a prompt under the steering, until the model ends its text or n_max tokens are there. out gets at most n_max
+// tokens, without the one that ends the text; *n_out says how many. PLUMB_TOO_LONG if prompt and n_max exceed the context.
+plumb_status plumb_session_generate(plumb_session * session, const int32_t * prompt, int32_t n_prompt,
+                                    const plumb_steering * steering, size_t n_steering, const plumb_sampling * sampling,
+                                    int32_t n_max, plumb_cancel * cancel, int32_t * out, int32_t * n_out,
+                                    plumb_error * error);
+
 // ---- gradients -----------------------------------------------------------------
 
 // Gradients of continuations' scores with respect to the residual stream, by replaying the model's own graph block by block

@@ -46,6 +46,17 @@ int32_t count_that_share_a_batch(const plumb_session & session, const std::vecto
     return std::max(n, 1);
 }
 
+std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering) {
+    std::vector<plumb_hook> plan(n_steering);
+    for (size_t i = 0; i < n_steering; i++) {
+        plan[i].layer    = steering[i].layer;
+        plan[i].op       = steering[i].op;
+        plan[i].strength = steering[i].strength;
+        plan[i].vector   = steering[i].vector;
+    }
+    return plan;
+}
+
 void score_job::run() {
     const bool with_ends = residuals && residuals->at_continuation;
     for (size_t from = 0; from < requests.size();) {
@@ -213,15 +224,7 @@ void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, c
     owned_batch owned(layout, begin, end);
 
     // steering acts first, so that what is read is the steered residual stream
-    std::vector<plumb_hook> plan;
-    for (size_t i = 0; i < n_steering; i++) {
-        plumb_hook h = {};
-        h.layer      = steering[i].layer;
-        h.op         = steering[i].op;
-        h.strength   = steering[i].strength;
-        h.vector     = steering[i].vector;
-        plan.push_back(h);
-    }
+    std::vector<plumb_hook> plan = plan_of(steering, n_steering);
     for (int32_t l = 0; residuals && !read_rows.empty() && l < residuals->n_layers; l++) {
         plumb_hook h = {};
         h.layer      = residuals->layers[l];

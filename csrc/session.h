@@ -52,6 +52,9 @@ struct score_job {
                 std::vector<float> & read);
 };
 
+// The steering as a plan on every row.
+std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering);
+
 // How many requests from the first on fit one batch; at least 1.
 int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
                                  bool with_ends);

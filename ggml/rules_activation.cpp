@@ -105,15 +105,16 @@ struct halves {
     ggml_tensor * linear;
 };
 
-// With x = min(gate, limit) and y = clamp(linear, -limit, limit): x s(alpha x) (y + 1)
-halves through_swiglu_oai(differentiation & d, ggml_tensor * t, halves in, ggml_tensor * g) {
-    const float   alpha = param(t, 2), limit = param(t, 3);
+// With x = min(gate, limit) and y = clamp(linear, -limit, limit): x s(alpha x) (y + bias)
+halves through_limited_swiglu(differentiation & d, ggml_tensor * t, halves in, ggml_tensor * g) {
+    const bool    oai   = ggml_get_glu_op(t) == GGML_GLU_OP_SWIGLU_OAI;
+    const float   alpha = oai ? param(t, 2) : 1.0f, bias = oai ? 1.0f : 0.0f, limit = param(t, 3);
     ggml_tensor * x         = ggml_clamp(d.ctx, in.gate, -INFINITY, limit);
     ggml_tensor * y         = ggml_clamp(d.ctx, in.linear, -limit, limit);
     ggml_tensor * x_free    = ggml_step(d.ctx, affine(d, in.gate, -1.0f, limit));
     ggml_tensor * y_free    = ggml_step(d.ctx, affine(d, ggml_abs(d.ctx, in.linear), -1.0f, limit));
     ggml_tensor * gate      = ggml_mul(d.ctx, x, ggml_sigmoid(d.ctx, ggml_scale(d.ctx, x, alpha)));
-    ggml_tensor * to_gate   = ggml_mul(d.ctx, ggml_mul(d.ctx, g, affine(d, y, 1.0f, 1.0f)), swish_slope(d, x, alpha));
+    ggml_tensor * to_gate   = ggml_mul(d.ctx, ggml_mul(d.ctx, g, affine(d, y, 1.0f, bias)), swish_slope(d, x, alpha));
     ggml_tensor * to_linear = ggml_mul(d.ctx, g, gate);
     return { ggml_mul(d.ctx, to_gate, x_free), ggml_mul(d.ctx, to_linear, y_free) };
 }
@@ -150,6 +151,7 @@ bool has_glu_rule(ggml_glu_op op) {
         case GGML_GLU_OP_SWIGLU_OAI:
         case GGML_GLU_OP_GEGLU_ERF:
         case GGML_GLU_OP_GEGLU_QUICK:
+        case GGML_GLU_OP_SWIGLU_CLAMP:
             return true;
         default:
             return false;
@@ -191,8 +193,8 @@ void rule_glu(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     };
     const halves in = b ? halves{ d.contiguous(a), d.contiguous(b) } : halves{ half(swapped), half(!swapped) };
     halves       out;
-    if (op == GGML_GLU_OP_SWIGLU_OAI) {
-        out = through_swiglu_oai(d, t, in, g);
+    if (op == GGML_GLU_OP_SWIGLU_OAI || op == GGML_GLU_OP_SWIGLU_CLAMP) {
+        out = through_limited_swiglu(d, t, in, g);
     } else {
         out = { through_gate(d, op, in.gate, ggml_mul(d.ctx, g, in.linear)), ggml_mul(d.ctx, g, opened(d, op, in.gate)) };
     }

@@ -134,20 +134,24 @@ TEST_P(rules, gated_units) {
     }
 }
 
-TEST_P(rules, swiglu_oai) {
-    EXPECT_EQ(off([](problem & p) {
-                  ggml_tensor *linear = p.variable({ 8, 4 }, -3.0f, 3.0f);
-                  p.avoid(-2.0f, 0.1f);
-                  p.avoid(2.0f, 0.1f);
-                  return ggml_swiglu_oai(p.ctx, p.constant({ 8, 4 }, -3.0f, 3.0f), linear, 1.702f, 2.0f);
-              }),
-              "");
-    EXPECT_EQ(off([](problem & p) {
-                  ggml_tensor * gate = p.variable({ 8, 4 }, -3.0f, 3.0f);
-                  p.avoid(2.0f, 0.1f);
-                  return ggml_swiglu_oai(p.ctx, gate, p.constant({ 8, 4 }, -3.0f, 3.0f), 1.702f, 2.0f);
-              }),
-              "");
+TEST_P(rules, limited_gated_units) {
+    for (bool oai : { true, false }) {
+        auto unit = [&](problem & p, ggml_tensor * gate, ggml_tensor * linear) {
+            p.avoid(-2.0f, 0.1f);
+            p.avoid(2.0f, 0.1f);
+            return oai ? ggml_swiglu_oai(p.ctx, gate, linear, 1.702f, 2.0f) : ggml_swiglu_clamp(p.ctx, gate, linear, 2.0f);
+        };
+        EXPECT_EQ(off([&](problem & p) {
+                      ggml_tensor * gate = p.variable({ 8, 4 }, -3.0f, 3.0f);
+                      return unit(p, gate, p.constant({ 8, 4 }, -3.0f, 3.0f));
+                  }),
+                  "");
+        EXPECT_EQ(off([&](problem & p) {
+                      ggml_tensor * linear = p.variable({ 8, 4 }, -3.0f, 3.0f);
+                      return unit(p, p.constant({ 8, 4 }, -3.0f, 3.0f), linear);
+                  }),
+                  "");
+    }
 }
 
 // ---- norms -------------------------------------------------------------------------------------------------------------

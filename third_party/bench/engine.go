@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"plumb/audit/bbq"
+	"plumb/bindings"
+)
+
+// request is one measurement asked for.
+type request struct {
+	Task   string `json:"task"`
+	Layer  int    `json:"layer"`  // contrast
+	Tokens int    `json:"tokens"` // prompt, generate
+	Hook   *int   `json:"hook"`   // prompt, generate: the layer that is hooked, null for none
+}
+
+// answer is what was measured.
+type answer struct {
+	Seconds float64 `json:"seconds"`
+	Items   int     `json:"items,omitempty"`
+	Tokens  int     `json:"tokens"`         // computed; what items share is computed once
+	Peak    int64   `json:"peak,omitempty"` // the process's largest resident memory so far, in bytes
+}
+
+var tasks = map[string]func(*bench, request) (answer, error){
+	"score":    (*bench).score,    // every option of every item
+	"contrast": (*bench).contrast, // the residual stream after a layer at the last token of the biased and anti option
+	"prompt":   (*bench).prompt,   // llama.cpp's prompt processing, with a hook or without
+	"generate": (*bench).generate, // llama.cpp's generation, with a hook or without
+}
+
+type bench struct {
+	path    string
+	model   *bindings.Model
+	session *bindings.Session
+	samples []sample
+	llama   *llama // opened when it is first asked for, since it counts as memory
+}
+
+func newBench(path string) (*bench, error) {
+	model, err := bindings.OpenModel(path, bindings.ModelOptions{})
+	if err != nil {
+		return nil, err
+	}
+	session, err := model.NewSession(bindings.SessionOptions{})
+	if err != nil {
+		model.Close()
+		return nil, err
+	}
+	return &bench{path: path, model: model, session: session}, nil
+}
+
+func (b *bench) close() {
+	if b.llama != nil {
+		b.llama.close()
+	}
+	b.session.Close()
+	b.model.Close()
+}
+
+func (b *bench) requests() []bindings.Request {
+	var requests []bindings.Request
+	for _, s := range b.samples {
+		requests = append(requests, bindings.Request{Prompt: s.Prompt, Continuations: s.Options})
+	}
+	return requests
+}
+
+// scoreBatch scores the requests that share the first batch and returns the others.
+func (b *bench) scoreBatch(requests []bindings.Request) (rest []bindings.Request, err error) {
+	size, err := b.session.BatchSize(requests)
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = b.session.Score(context.Background(), requests[:size], nil)
+	return requests[size:], err
+}
+
+func (b *bench) score(request) (answer, error) {
+	requests := b.requests()
+	start := time.Now()
+	_, rows, err := b.session.Score(context.Background(), requests, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	seconds := time.Since(start).Seconds()
+	peak, err := peakMemory()
+	return answer{Seconds: seconds, Items: len(requests), Tokens: rows, Peak: peak}, err
+}
+
+// contrast takes the mean difference between the biased and the anti option.
+func (b *bench) contrast(r request) (answer, error) {
+	var requests []bindings.Request
+	tokens := 0
+	for _, s := range b.samples {
+		pair := bindings.Request{Prompt: s.Prompt}
+		for _, role := range []bbq.Role{bbq.Biased, bbq.Anti} {
+			option := s.Options[slices.Index(s.Roles, role)]
+			pair.Continuations = append(pair.Continuations, option)
+			tokens += len(s.Prompt) + len(option)
+		}
+		requests = append(requests, pair)
+	}
+	start := time.Now()
+	scores, residuals, err := b.session.Residuals(context.Background(), requests, nil, []int{r.Layer}, true)
+	if err != nil {
+		return answer{}, err
+	}
+	mean := make([]float64, b.model.Info().Width)
+	for i := range requests {
+		if scores[i].Err != nil {
+			return answer{}, scores[i].Err
+		}
+		biased, anti := residuals.At(2*i, 0), residuals.At(2*i+1, 0)
+		for j := range mean {
+			mean[j] += float64(biased[j]-anti[j]) / float64(len(requests))
+		}
+	}
+	if norm := slices.Max(mean); norm == 0 {
+		return answer{}, fmt.Errorf("the contrast is zero")
+	}
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests), Tokens: tokens}, nil
+}
+
+func (b *bench) prompt(r request) (answer, error) {
+	l, err := b.openLlama()
+	if err != nil {
+		return answer{}, err
+	}
+	seconds, err := l.prompt(r.Tokens, r.Hook)
+	return answer{Seconds: seconds, Tokens: r.Tokens}, err
+}
+
+func (b *bench) generate(r request) (answer, error) {
+	l, err := b.openLlama()
+	if err != nil {
+		return answer{}, err
+	}
+	seconds, err := l.generate(r.Tokens, r.Hook)
+	return answer{Seconds: seconds, Tokens: r.Tokens}, err
+}
+
+func (b *bench) openLlama() (*llama, error) {
+	if b.llama != nil {
+		return b.llama, nil
+	}
+	var err error
+	b.llama, err = openLlama(b.path)
+	return b.llama, err
+}
+
+// peakMemory returns the largest resident memory of this process so far, in bytes.
+func peakMemory() (int64, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, err
+	}
+	return int64(usage.Maxrss) << 10, nil // in KiB on Linux
+}

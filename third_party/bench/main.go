@@ -1,0 +1,143 @@
+// Command bench is Plumb's side of the benchmarks, and llama.cpp's own; `run` beside it drives it and its peer.
+//
+//	bench MODEL-f32.gguf BBQ.jsonl ITEMS.json
+//
+// It takes real items of the BBQ file, writes their tokens to ITEMS.json, so that the peer works on the same, and scores a
+// first batch. Then it reads requests, a line of JSON each, from standard input and answers each with a line on standard
+// output. See tasks for what may be asked.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"plumb/audit/bbq"
+	"plumb/bindings"
+)
+
+// What is taken of the file: runs of neighbours, as an audit meets them, from places that are evenly spaced.
+const (
+	runs      = 4
+	runLength = 16
+)
+
+// sample is what is measured on.
+type sample struct {
+	Prompt  []bindings.Token   `json:"prompt"`
+	Options [][]bindings.Token `json:"options"`
+	Roles   []bbq.Role         `json:"roles"`
+}
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: bench MODEL-f32.gguf BBQ.jsonl ITEMS.json")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(modelPath, dataPath, itemsPath string) error {
+	b, err := newBench(modelPath)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if b.samples, err = b.read(dataPath); err != nil {
+		return err
+	}
+	text, err := json.Marshal(b.samples)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(itemsPath, text, 0o644); err != nil {
+		return err
+	}
+	if _, err := b.scoreBatch(b.requests()); err != nil {
+		return err
+	}
+	return b.serve(os.Stdin, os.Stdout)
+}
+
+// read takes the samples of a BBQ file.
+func (b *bench) read(path string) ([]sample, error) {
+	data, err := bbq.Read([]string{path}, nil)
+	if err != nil {
+		return nil, err
+	}
+	stride := len(data.Items) / runs
+	if stride < runLength {
+		return nil, fmt.Errorf("%s has %d items; %d are needed", path, len(data.Items), runs*runLength)
+	}
+	prompt, err := bbq.ParsePrompt(bbq.DefaultPrompt)
+	if err != nil {
+		return nil, err
+	}
+	var samples []sample
+	for i := range runs * runLength {
+		item := &data.Items[i/runLength*stride+i%runLength]
+		text, err := prompt.Render(item)
+		if err != nil {
+			return nil, err
+		}
+		s, err := b.tokenize(text, item.Options[:])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", item.ID, err)
+		}
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+func (b *bench) tokenize(prompt string, options []bbq.Option) (sample, error) {
+	tokens, err := b.model.Tokenize(prompt, true, false)
+	if err != nil {
+		return sample{}, err
+	}
+	s := sample{Prompt: tokens}
+	for _, option := range options {
+		whole, err := b.model.Tokenize(prompt+option.Continuation(), true, false)
+		if err != nil {
+			return sample{}, err
+		}
+		s.Options = append(s.Options, whole[len(tokens):])
+		s.Roles = append(s.Roles, option.Role)
+	}
+	return s, nil
+}
+
+// serve says that it is ready and answers requests until there are no more.
+func (b *bench) serve(in io.Reader, out io.Writer) error {
+	answers := json.NewEncoder(out)
+	ready := map[string]any{
+		"ready": true, "plumb": bindings.Version(), "llama_cpp": bindings.LlamaVersion(),
+		"layers": b.model.Info().Layers, "model_bytes": b.model.Info().Bytes, "model": b.model.Info().Description,
+	}
+	if err := answers.Encode(ready); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var r request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		task, ok := tasks[r.Task]
+		if !ok {
+			return fmt.Errorf("there is no task %q", r.Task)
+		}
+		answer, err := task(b, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Task, err)
+		}
+		if err := answers.Encode(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
