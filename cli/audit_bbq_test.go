@@ -203,8 +203,8 @@ func TestAuditBBQIsDeterministic(t *testing.T) {
 		name, sample string
 		model        func(*testing.T) string
 	}{
-		{"tiny", "24", func(t *testing.T) string { ownCache(t); return tinyModelFile(t, tinyModel{seed: 1}) }},
-		{"SmolLM2", "6", smollm2},
+		{"tiny", "16", func(t *testing.T) string { ownCache(t); return tinyModelFile(t, tinyModel{seed: 1}) }},
+		{"SmolLM2", "4", smollm2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			model := test.model(t)
@@ -249,10 +249,10 @@ func TestAuditBBQInASmallContext(t *testing.T) {
 	data := bbqFile(t, "items.jsonl", bbqRow(0), bbqRow(1, "context", long+long), bbqRow(2))
 	dir := newRun(t)
 	out, _ := mustPlumb(t, auditBBQ(model, dir, "--data", data)...)
-	contains(t, out, "2 items, read-out mean", "the first, Age/1: prompt and continuation are 229 tokens; the context holds 160")
+	contains(t, out, "2 items, read-out mean", "the first, Age/1: prompt and continuation are 227 tokens; the context holds 160")
 
 	out, _, err := plumb(auditBBQ(model, newRun(t), "--data", bbqFile(t, "long.jsonl", bbqRow(1, "context", long+long)))...)
-	refused(t, err, exitFailed, "none of the 1 items could be scored; the first, Age/1: prompt and continuation are 229 tokens")
+	refused(t, err, exitFailed, "none of the 1 items could be scored; the first, Age/1: prompt and continuation are 227 tokens")
 	contains(t, out, "0 items, read-out mean", "report.html")
 }
 

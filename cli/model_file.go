@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -56,6 +57,9 @@ func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error)
 		return nil, err
 	}
 	options.Threads = o.threads
+	if options.Threads == 0 { // what a container may use, which the native library does not ask for
+		options.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
+	}
 	model, err := bindings.OpenModel(path, options)
 	if err != nil {
 		return nil, err

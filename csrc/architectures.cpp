@@ -12,18 +12,22 @@ namespace {
 // 1e-4. Missing are diffusion models, Mamba (one sequence at a time), cogvlm, deepseek4, minimax-01, plamo2 and qwen4exp
 // (wrong, or an abort in ggml).
 const char * const trie_checked[] = {
-    "afmoe", "arcee", "arctic", "baichuan", "bailingmoe", "bailingmoe2", "bailingmoe3", "bloom", "chatglm",
-    "codeshell", "cohere2", "cohere2moe", "command-r", "dbrx", "deci", "deepseek", "deepseek2", "deepseek32",
-    "dots1", "dots3note", "ernie4_5", "ernie4_5-moe", "exaone", "exaone-moe", "exaone4", "falcon", "falcon-h1",
-    "gemma", "gemma2", "gemma3", "glm-dsa", "glm4", "glm4moe", "glm5-next", "gpt-oss", "gpt2", "gptneox", "granite",
-    "granite_swa", "granitehybrid", "granitemoe", "grok", "grovemoe", "hrm_text", "hunyuan-dense", "hunyuan-moe",
-    "hunyuan_vl", "hy_v3", "hy_v4", "internlm2", "jais", "jais2", "jamba", "kimi-k3", "kimi-linear", "laguna",
-    "lfm2", "lfm2moe", "llama", "llama4", "maincoder", "maple", "mellum", "mimo2", "minicpm", "minicpm3",
-    "minimax-m2", "minimax-m3", "mistral3", "mistral4", "mpt", "muse-glimmer", "nanbeige", "nemotron", "nemotron_h",
-    "nemotron_h_moe", "olmo", "olmo2", "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi2", "phi3",
-    "phimoe", "plamo", "plamo3", "pockettts", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen35",
-    "qwen35moe", "qwen3moe", "qwen3next", "qwen3tts", "qwen3vl", "qwen3vlmoe", "refact", "seed_oss", "smallthinker",
-    "smollm3", "spark2_5", "stablelm", "starcoder", "starcoder2", "talkie", "xverse",
+    "afmoe",        "arcee",        "arctic",        "baichuan",    "bailingmoe",    "bailingmoe2",    "bailingmoe3",
+    "bloom",        "chatglm",      "codeshell",     "cohere2",     "cohere2moe",    "command-r",      "dbrx",
+    "deci",         "deepseek",     "deepseek2",     "deepseek32",  "dots1",         "dots3note",      "ernie4_5",
+    "ernie4_5-moe", "exaone",       "exaone-moe",    "exaone4",     "falcon",        "falcon-h1",      "gemma",
+    "gemma2",       "gemma3",       "glm-dsa",       "glm4",        "glm4moe",       "glm5-next",      "gpt-oss",
+    "gpt2",         "gptneox",      "granite",       "granite_swa", "granitehybrid", "granitemoe",     "grok",
+    "grovemoe",     "hrm_text",     "hunyuan-dense", "hunyuan-moe", "hunyuan_vl",    "hy_v3",          "hy_v4",
+    "internlm2",    "jais",         "jais2",         "jamba",       "kimi-k3",       "kimi-linear",    "laguna",
+    "lfm2",         "lfm2moe",      "llama",         "llama4",      "maincoder",     "maple",          "mellum",
+    "mimo2",        "minicpm",      "minicpm3",      "minimax-m2",  "minimax-m3",    "mistral3",       "mistral4",
+    "mpt",          "muse-glimmer", "nanbeige",      "nemotron",    "nemotron_h",    "nemotron_h_moe", "olmo",
+    "olmo2",        "olmoe",        "openelm",       "orion",       "paddleocr",     "pangu-embedded", "phi2",
+    "phi3",         "phimoe",       "plamo",         "plamo3",      "pockettts",     "qwen",           "qwen2",
+    "qwen2moe",     "qwen2vl",      "qwen3",         "qwen35",      "qwen35moe",     "qwen3moe",       "qwen3next",
+    "qwen3tts",     "qwen3vl",      "qwen3vlmoe",    "refact",      "seed_oss",      "smallthinker",   "smollm3",
+    "spark2_5",     "stablelm",     "starcoder",     "starcoder2",  "talkie",        "xverse",
 };
 
 } // namespace

@@ -34,8 +34,8 @@ void keep_errors(ggml_log_level level, const char * text, void *) {
 
 void abort_in_one_line(const char * message) {
     // ggml prints a back trace and may start a debugger; a program that people run from scripts must do neither
-    std::string line = message ? message : "unknown";
-    const size_t end = line.find('\n');
+    std::string  line = message ? message : "unknown";
+    const size_t end  = line.find('\n');
     if (end != std::string::npos) {
         line.resize(end);
     }

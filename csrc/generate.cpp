@@ -67,8 +67,8 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
             }
         }
         if (n_prompt > session->params.n_ctx - n_max) {
-            fail(PLUMB_TOO_LONG, "the prompt is %d tokens and %d more are asked for; the context holds %d", n_prompt, n_max,
-                 session->params.n_ctx);
+            fail(PLUMB_TOO_LONG, "the prompt is %d tokens and %d more are asked for; the context holds %d", n_prompt,
+                 n_max, session->params.n_ctx);
         }
         llama_memory_clear(llama_get_memory(session->context.get()), true);
         const auto  plan = plumb::plan_of(steering, n_steering);
@@ -95,6 +95,6 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
             throw plumb::failure((plumb_status) reason.status, reason.message);
         }
     });
-    session->cancel = nullptr;
+    session->cancel           = nullptr;
     return status;
 }

@@ -32,8 +32,8 @@ void plumb_gradients_free(plumb_gradients * gradients) {
 }
 
 plumb_status plumb_gradients_run(plumb_gradients * gradients, const plumb_requests * requests,
-                                 const plumb_gradients_job * job, plumb_cancel * cancel, float * out, int32_t * statuses,
-                                 plumb_error * error) {
+                                 const plumb_gradients_job * job, plumb_cancel * cancel, float * out,
+                                 int32_t * statuses, plumb_error * error) {
     return plumb::guarded(error, [&] {
         const int32_t n_layer = llama_model_n_layer(gradients->model->llama);
         for (int32_t i = 0; i < job->n_layers; i++) {
@@ -45,6 +45,7 @@ plumb_status plumb_gradients_run(plumb_gradients * gradients, const plumb_reques
             plumb::fail(PLUMB_INVALID, "a gradient needs a layer");
         }
         const auto views = plumb::view_requests(*requests, llama_vocab_n_tokens(gradients->model->vocab));
-        gradients->engine->run(views, { job->layers, job->n_layers, job->log_probability, job->all_positions, cancel, out, statuses });
+        gradients->engine->run(
+            views, { job->layers, job->n_layers, job->log_probability, job->all_positions, cancel, out, statuses });
     });
 }

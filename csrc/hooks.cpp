@@ -56,7 +56,8 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
     }
     const bool uniform = !h.rows && (h.op == PLUMB_HOOK_ADD || h.op == PLUMB_HOOK_PROJECT_OUT);
     if (!batch && !uniform) {
-        fail(PLUMB_INVALID, "a hook on chosen rows, or one that reads, restores or adds noise, needs the batch it is for");
+        fail(PLUMB_INVALID,
+             "a hook on chosen rows, or one that reads, restores or adds noise, needs the batch it is for");
     }
     if (!std::isfinite(h.strength)) {
         fail(PLUMB_INVALID, "the strength at layer %d is not a number", layer);
@@ -70,10 +71,12 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
         p.rows.assign(h.rows, h.rows + h.n_rows);
         for (int32_t i = 0; i < h.n_rows; i++) {
             if (p.rows[i] < (i ? p.rows[i - 1] + 1 : 0) || p.rows[i] >= batch->n_rows) {
-                fail(PLUMB_INVALID, "the rows of a hook at layer %d are not ascending indices below %d", layer, batch->n_rows);
+                fail(PLUMB_INVALID, "the rows of a hook at layer %d are not ascending indices below %d", layer,
+                     batch->n_rows);
             }
             if (layer == hooks.n_layer - 1 && !batch->logits[p.rows[i]]) {
-                fail(PLUMB_INVALID, "row %d does not reach the output of the last layer: its logits are not asked for", p.rows[i]);
+                fail(PLUMB_INVALID, "row %d does not reach the output of the last layer: its logits are not asked for",
+                     p.rows[i]);
             }
         }
         if (h.row_strength) {
@@ -93,7 +96,8 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
             }
             if (!h.rows && layer == hooks.n_layer - 1 &&
                 std::find(batch->logits, batch->logits + batch->n_rows, 0) != batch->logits + batch->n_rows) {
-                fail(PLUMB_INVALID, "only rows whose logits are asked for reach the output of the last layer: name them");
+                fail(PLUMB_INVALID,
+                     "only rows whose logits are asked for reach the output of the last layer: name them");
             }
             break;
         case PLUMB_HOOK_NOISE:
@@ -107,7 +111,8 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
         case PLUMB_HOOK_PROJECT_OUT: {
             const size_t n = h.op == PLUMB_HOOK_RESTORE ? width * h.n_rows : width;
             if (!h.vector || !all_finite(h.vector, n)) {
-                fail(PLUMB_INVALID, "the vector at layer %d %s", layer, h.vector ? "holds a NaN or an infinity" : "is missing");
+                fail(PLUMB_INVALID, "the vector at layer %d %s", layer,
+                     h.vector ? "holds a NaN or an infinity" : "is missing");
             }
             p.vector.assign(h.vector, h.vector + n);
             break;
@@ -212,9 +217,9 @@ std::vector<int> plumb_hooks::batch_rows(const ggml_tensor * tensor) const {
 void plumb_hooks::apply(ggml_tensor * tensor, int32_t layer) {
     if (tensor->type != GGML_TYPE_F32 || tensor->ne[0] != n_embd || tensor->ne[2] != 1 || tensor->ne[3] != 1 ||
         !ggml_is_contiguous(tensor)) {
-        fail(PLUMB_HOOK_NOT_FIRED, "%s of the architecture %s is %lld x %lld x %lld %s, not rows of %d floats", tensor->name,
-             architecture.c_str(), (long long) tensor->ne[0], (long long) tensor->ne[1], (long long) tensor->ne[2],
-             ggml_type_name(tensor->type), n_embd);
+        fail(PLUMB_HOOK_NOT_FIRED, "%s of the architecture %s is %lld x %lld x %lld %s, not rows of %d floats",
+             tensor->name, architecture.c_str(), (long long) tensor->ne[0], (long long) tensor->ne[1],
+             (long long) tensor->ne[2], ggml_type_name(tensor->type), n_embd);
     }
     if (tensor->ne[1] == 0) {
         return;
@@ -337,14 +342,18 @@ plumb_status plumb_hooks_end(plumb_hooks * hooks, plumb_error * error) {
             fail(PLUMB_HOOK_NOT_FIRED, "%s", hooks->problem.c_str());
         }
         for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < hooks->n_layer; layer++) {
-            if (hooks->wants(layer) && (hooks->progress.n_graphs == 0 || hooks->fired[layer + 1] != hooks->progress.n_graphs)) {
-                fail(PLUMB_HOOK_NOT_FIRED, "the hook at layer %d fired %d times in %d graphs of the architecture %s, which Plumb cannot steer there",
+            if (hooks->wants(layer) &&
+                (hooks->progress.n_graphs == 0 || hooks->fired[layer + 1] != hooks->progress.n_graphs)) {
+                fail(PLUMB_HOOK_NOT_FIRED,
+                     "the hook at layer %d fired %d times in %d graphs of the architecture %s, which Plumb cannot "
+                     "steer there",
                      layer, hooks->fired[layer + 1], hooks->progress.n_graphs, hooks->architecture.c_str());
             }
         }
         const auto & p = hooks->progress;
         if (hooks->has_plan && hooks->has_batch && p.first_row + p.n_rows != (int) hooks->logits.size()) {
-            fail(PLUMB_HOOK_NOT_FIRED, "%d rows were decoded where the plan's batch has %zu", p.first_row + p.n_rows, hooks->logits.size());
+            fail(PLUMB_HOOK_NOT_FIRED, "%d rows were decoded where the plan's batch has %zu", p.first_row + p.n_rows,
+                 hooks->logits.size());
         }
     });
 }

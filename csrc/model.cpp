@@ -44,8 +44,8 @@ void check_file(const char * path) {
     if (fread(magic, 1, 4, file.get()) != 4 || memcmp(magic, "GGUF", 4) != 0) {
         fail(PLUMB_FORMAT, "%s: not a GGUF file (it does not start with GGUF); convert the model with llama.cpp", path);
     }
-    ggml_context *                                       tensors = nullptr;
-    gguf_init_params                                     params  = { /*no_alloc =*/ true, /*ctx =*/ &tensors };
+    ggml_context *                                          tensors = nullptr;
+    gguf_init_params                                        params  = { /*no_alloc =*/true, /*ctx =*/&tensors };
     std::unique_ptr<gguf_context, void (*)(gguf_context *)> gguf(gguf_init_from_file(path, params), gguf_free);
     std::unique_ptr<ggml_context, void (*)(ggml_context *)> owner(tensors, ggml_free);
     if (!gguf) {
@@ -203,14 +203,14 @@ void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
     *info = {};
     snprintf(info->architecture, sizeof info->architecture, "%s", model->architecture.c_str());
     llama_model_desc(model->llama, info->description, sizeof info->description);
-    info->n_layer      = llama_model_n_layer(model->llama);
-    info->n_embd       = llama_model_n_embd(model->llama);
-    info->n_vocab      = llama_vocab_n_tokens(model->vocab);
-    info->n_ctx_train  = llama_model_n_ctx_train(model->llama);
-    info->n_params     = llama_model_n_params(model->llama);
-    info->n_bytes      = llama_model_size(model->llama);
-    info->has_vocab    = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
-    info->adds_bos     = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
+    info->n_layer     = llama_model_n_layer(model->llama);
+    info->n_embd      = llama_model_n_embd(model->llama);
+    info->n_vocab     = llama_vocab_n_tokens(model->vocab);
+    info->n_ctx_train = llama_model_n_ctx_train(model->llama);
+    info->n_params    = llama_model_n_params(model->llama);
+    info->n_bytes     = llama_model_size(model->llama);
+    info->has_vocab   = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
+    info->adds_bos    = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
 }
 
 int32_t plumb_model_meta(const plumb_model * model, const char * key, char * value, size_t size) {

@@ -45,8 +45,8 @@ typedef enum plumb_status {
     PLUMB_UNSUPPORTED    = 5, // a valid model that this operation does not serve
     PLUMB_OUT_OF_MEMORY  = 6,
     PLUMB_CANCELLED      = 7,
-    PLUMB_TOO_LONG       = 8, // more tokens than the context holds
-    PLUMB_HOOK_NOT_FIRED = 9, // a planned hook's node did not appear exactly once, or not with the model's width
+    PLUMB_TOO_LONG       = 8,  // more tokens than the context holds
+    PLUMB_HOOK_NOT_FIRED = 9,  // a planned hook's node did not appear exactly once, or not with the model's width
     PLUMB_NOT_FINITE     = 10, // the model's output holds a NaN or an infinity (a strength beyond what it bears)
 } plumb_status;
 
@@ -76,8 +76,8 @@ typedef struct plumb_model_params {
     const char *  rpc_servers;  // host:port, comma-separated; NULL: none
     const float * tensor_split; // share of each device, n_tensor_split entries; NULL: by free memory
     int32_t       n_tensor_split;
-    int32_t       n_gpu_layers; // blocks kept on devices other than the CPU; negative: all
-    int32_t       n_threads;    // CPU threads; 0: one a core
+    int32_t       n_gpu_layers;  // blocks kept on devices other than the CPU; negative: all
+    int32_t       n_threads;     // CPU threads; 0: one a core
     bool          plain_weights; // keep weights in the file's layout, as gradients need; slower for some quantisations
 } plumb_model_params;
 
@@ -92,13 +92,13 @@ plumb_model * plumb_model_borrow(struct llama_model * llama, int32_t n_threads, 
 
 typedef struct plumb_model_info {
     char     architecture[64];
-    char     description[128];  // llama.cpp's own, with the quantisation
+    char     description[128]; // llama.cpp's own, with the quantisation
     int32_t  n_layer;
     int32_t  n_embd;
     int32_t  n_vocab;
     int32_t  n_ctx_train;
     uint64_t n_params;
-    uint64_t n_bytes;           // of all tensors
+    uint64_t n_bytes; // of all tensors
     bool     has_vocab;
     bool     adds_bos;
 } plumb_model_info;
@@ -113,11 +113,13 @@ const char * plumb_model_chat_template(const plumb_model * model);
 
 // The text of a conversation that holds one message of the user and opens the model's answer, by the file's chat template.
 // Sets *n to its length in bytes; writes at most size.
-plumb_status plumb_chat_prompt(const plumb_model * model, const char * user, char * text, size_t size, size_t * n, plumb_error * error);
+plumb_status plumb_chat_prompt(const plumb_model * model, const char * user, char * text, size_t size, size_t * n,
+                               plumb_error * error);
 
 // Tokens of n_text bytes of UTF-8. add_special adds what the model asks for (BOS); parse_special reads the text of
 // special tokens as such. Writes at most n_max tokens and sets *n to how many there are.
-plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t n_text, bool add_special, bool parse_special, int32_t * tokens, int32_t n_max, int32_t * n, plumb_error * error);
+plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t n_text, bool add_special,
+                            bool parse_special, int32_t * tokens, int32_t n_max, int32_t * n, plumb_error * error);
 
 // The text of one token; returns its length in bytes, at most size are written, without a zero.
 int32_t plumb_token_text(const plumb_model * model, int32_t token, char * text, size_t size);
@@ -129,21 +131,21 @@ typedef enum plumb_hook_op {
     PLUMB_HOOK_ADD         = 1, // h + s * v
     PLUMB_HOOK_PROJECT_OUT = 2, // h - s * <h, u> u, where u = v / |v|
     PLUMB_HOOK_RESTORE     = 3, // h := v, one vector a row
-    PLUMB_HOOK_NOISE       = 4, // h + s * n, where n is standard Gaussian and a function of (seed, row, component) alone
+    PLUMB_HOOK_NOISE = 4, // h + s * n, where n is standard Gaussian and a function of (seed, row, component) alone
 } plumb_hook_op;
 
 // One operator at one layer. Rows are those of the batch that is decoded, in the batch's order, also where llama.cpp
 // splits it into several graphs; in the last block only the rows whose logits were asked for exist.
 typedef struct plumb_hook {
-    int32_t         layer;        // PLUMB_LAYER_EMBEDDING or a block's index
+    int32_t         layer; // PLUMB_LAYER_EMBEDDING or a block's index
     plumb_hook_op   op;
-    const float *   vector;       // ADD, PROJECT_OUT: n_embd floats. RESTORE: n_rows * n_embd
-    float           strength;     // s, for every row that row_strength does not give
-    const int32_t * rows;         // n_rows row indices, ascending; NULL: every row
+    const float *   vector;   // ADD, PROJECT_OUT: n_embd floats. RESTORE: n_rows * n_embd
+    float           strength; // s, for every row that row_strength does not give
+    const int32_t * rows;     // n_rows row indices, ascending; NULL: every row
     int32_t         n_rows;
     const float *   row_strength; // n_rows factors of strength; NULL: 1
     uint64_t        seed;         // NOISE; the i-th of `rows` gets the i-th vector of the seed, whatever the batch
-    float *         out;          // READ: n_rows * n_embd floats (every row: as many as the batch has), filled in decoding
+    float *         out; // READ: n_rows * n_embd floats (every row: as many as the batch has), filled in decoding
 } plumb_hook;
 
 // The batch that a plan's row numbers are about.
@@ -151,7 +153,7 @@ typedef struct plumb_batch_rows {
     int32_t         n_rows;
     const int32_t * tokens; // llama_batch.token: what the graphs read is held against it, so that a llama_context that
                             // reorders its batch (one without kv_unified) is an error and not a wrong row
-    const int8_t *  logits; // llama_batch.logits: which rows' logits are asked for
+    const int8_t * logits;  // llama_batch.logits: which rows' logits are asked for
 } plumb_batch_rows;
 
 typedef struct plumb_hooks plumb_hooks;
@@ -265,16 +267,16 @@ void              plumb_gradients_free(plumb_gradients * gradients);
 typedef struct plumb_gradients_job {
     const int32_t * layers; // n_layers block indices, ascending
     int32_t         n_layers;
-    bool            log_probability; // a continuation's score is its mean token log-probability; else the mean raw logit
-    bool            all_positions;   // the sum over all positions; else at the last prompt token
+    bool log_probability; // a continuation's score is its mean token log-probability; else the mean raw logit
+    bool all_positions;   // the sum over all positions; else at the last prompt token
 } plumb_gradients_job;
 
 // out gets, for every continuation in order, the gradient of its score after each of the layers: n_layers * n_embd floats,
 // out[continuation][layer][component]. statuses gets a plumb_status a request: PLUMB_OK, PLUMB_TOO_LONG (for the context,
 // or with all_positions for one graph) or PLUMB_NOT_FINITE; its gradients are then meaningless.
 plumb_status plumb_gradients_run(plumb_gradients * gradients, const plumb_requests * requests,
-                                 const plumb_gradients_job * job, plumb_cancel * cancel, float * out, int32_t * statuses,
-                                 plumb_error * error);
+                                 const plumb_gradients_job * job, plumb_cancel * cancel, float * out,
+                                 int32_t * statuses, plumb_error * error);
 
 // ---- self-test -----------------------------------------------------------------
 

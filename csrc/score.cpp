@@ -81,7 +81,7 @@ void score_job::run() {
         }
         const trie::size size  = batch.current();
         const bool       whole = session.params.use_trie && size.n_rows <= session.params.n_ctx &&
-                                 size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
+                           size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
         if (size.n_rows > 0 && whole) {
             score(batch, ends);
         } else if (size.n_rows > 0) {
@@ -182,8 +182,9 @@ struct owned_batch {
 };
 
 // log p(token | row) for the targets of rows [begin, end), by as many threads as the model computes with.
-void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end, float * out) {
-    const size_t              n_vocab = llama_vocab_n_tokens(session.model->vocab);
+void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
+                       float * out) {
+    const size_t               n_vocab = llama_vocab_n_tokens(session.model->vocab);
     std::vector<const float *> logits(end - begin, nullptr);
     std::vector<double>        normaliser(end - begin);
     std::vector<int32_t>       rows;

@@ -60,7 +60,8 @@ std::vector<float> score(plumb_session * session, const probe & p) {
     std::vector<float>   logprobs(11);
     std::vector<int32_t> statuses(2);
     plumb_error          error;
-    if (plumb_session_score(session, &requests, nullptr, 0, nullptr, logprobs.data(), statuses.data(), nullptr, &error) != PLUMB_OK) {
+    if (plumb_session_score(session, &requests, nullptr, 0, nullptr, logprobs.data(), statuses.data(), nullptr,
+                            &error) != PLUMB_OK) {
         throw plumb::failure((plumb_status) error.status, error.message);
     }
     for (int32_t status : statuses) {
@@ -98,7 +99,7 @@ float largest_difference(const std::vector<float> & a, const std::vector<float> 
 
 plumb_status plumb_model_self_test(plumb_model * model, plumb_self_test * result, plumb_error * error) {
     return plumb::guarded(error, [&] {
-        *result     = {};
+        *result      = {};
         auto because = [&](const char * why) { snprintf(result->reason, sizeof result->reason, "%s", why); };
 
         const probe p(llama_vocab_n_tokens(model->vocab));
@@ -126,7 +127,7 @@ plumb_status plumb_model_self_test(plumb_model * model, plumb_self_test * result
 
         // How many rows a graph has decides by which kernels they are multiplied, and a quantised model rounds what it
         // multiplies: its scores move by themselves. How far, the same sequences in graphs of four rows tell.
-        const auto  pieces       = small_session(model, 4, false);
+        const auto pieces        = small_session(model, 4, false);
         result->graph_difference = largest_difference(scores, score(pieces.get(), p));
         result->trie_matches     = result->trie_difference <= std::max(1e-2f, 5 * result->graph_difference);
         if (!result->trie_matches && result->hooks_fire) {

@@ -44,11 +44,11 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         const int32_t n_train = llama_model_n_ctx_train(model->llama);
         if (llama_model_has_encoder(model->llama) || !llama_model_has_decoder(model->llama)) {
             fail(PLUMB_UNSUPPORTED, "the architecture %s is an encoder; scoring needs a causal language model",
-                 model->architecture.c_str());
+                             model->architecture.c_str());
         }
         if (llama_model_is_diffusion(model->llama)) {
             fail(PLUMB_UNSUPPORTED, "the architecture %s is a diffusion model; scoring needs a causal language model",
-                 model->architecture.c_str());
+                             model->architecture.c_str());
         }
         p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 512;
         p.n_ctx        = p.n_ctx > 0 ? p.n_ctx : std::min(n_train, 4096);
@@ -73,23 +73,24 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         cp.n_threads            = p.n_threads;
         cp.n_threads_batch      = p.n_threads;
         cp.kv_unified           = true;
-        cp.swa_full             = true; // a window's cache that is cut while sequences still differ would lose keys
-        cp.no_perf              = true;
+        cp.swa_full = true; // a window's cache that is cut while sequences still differ would lose keys
+        cp.no_perf  = true;
         // scores must not depend on how a cache is rounded, nor on how threads divide a row of attention
-        cp.type_k                  = GGML_TYPE_F32;
-        cp.type_v                  = GGML_TYPE_F32;
-        cp.flash_attn_type         = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        cp.cb_eval                 = plumb_hooks_eval;
-        cp.cb_eval_user_data       = session->hooks.get();
-        cp.abort_callback_data     = session.get();
-        cp.abort_callback          = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
+        cp.type_k              = GGML_TYPE_F32;
+        cp.type_v              = GGML_TYPE_F32;
+        cp.flash_attn_type     = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        cp.cb_eval             = plumb_hooks_eval;
+        cp.cb_eval_user_data   = session->hooks.get();
+        cp.abort_callback_data = session.get();
+        cp.abort_callback = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
 
         plumb::take_logged_error();
         session->context.reset(llama_init_from_model(model->llama, cp));
         if (!session->context) {
             const std::string why = plumb::take_logged_error();
             fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
-                 "llama.cpp cannot make a context of %d tokens: %s", p.n_ctx, why.empty() ? "no reason given" : why.c_str());
+                 "llama.cpp cannot make a context of %d tokens: %s", p.n_ctx,
+                 why.empty() ? "no reason given" : why.c_str());
         }
         p.n_ctx = std::min<int32_t>(p.n_ctx, llama_n_ctx(session->context.get()));
 
@@ -128,7 +129,7 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
             *n_computed = job.n_computed;
         }
     });
-    session->cancel = nullptr;
+    session->cancel           = nullptr;
     return status;
 }
 

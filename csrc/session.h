@@ -12,13 +12,13 @@
 #include <vector>
 
 struct plumb_session {
-    plumb_model *                                     model = nullptr;
-    plumb_session_params                              params;
-    int32_t                                           n_outputs_max = 0; // rows of logits that one graph may give
-    std::unique_ptr<plumb_hooks>                      hooks;
-    std::unique_ptr<llama_context, void (*)(llama_context *)>             context{ nullptr, llama_free };
+    plumb_model *                model = nullptr;
+    plumb_session_params         params;
+    int32_t                      n_outputs_max = 0; // rows of logits that one graph may give
+    std::unique_ptr<plumb_hooks> hooks;
+    std::unique_ptr<llama_context, void (*)(llama_context *)>     context{ nullptr, llama_free };
     std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)> threads{ nullptr, nullptr };
-    const plumb_cancel *                              cancel = nullptr; // of the call that runs
+    const plumb_cancel *                                          cancel = nullptr; // of the call that runs
 
     ~plumb_session();
 };
@@ -35,14 +35,14 @@ struct residual_request {
 
 // Scores requests, and reads residual streams on the way if there is a residual_request.
 struct score_job {
-    plumb_session &               session;
+    plumb_session &                   session;
     const std::vector<request_view> & requests;
-    const plumb_steering *        steering;
-    size_t                        n_steering;
-    const residual_request *      residuals; // may be null
-    float *                       logprobs;
-    int32_t *                     statuses;
-    int64_t                       n_computed = 0;
+    const plumb_steering *            steering;
+    size_t                            n_steering;
+    const residual_request *          residuals; // may be null
+    float *                           logprobs;
+    int32_t *                         statuses;
+    int64_t                           n_computed = 0;
 
     void run();
 

@@ -17,7 +17,8 @@ std::vector<request_view> view_requests(const plumb_requests & requests, int32_t
         }
         for (int32_t i = 0; i < n; i++) {
             if (token[i] < 0 || token[i] >= n_vocab) {
-                fail(PLUMB_INVALID, "%s of request %d holds the token %d; the vocabulary has %d", what, r, token[i], n_vocab);
+                fail(PLUMB_INVALID, "%s of request %d holds the token %d; the vocabulary has %d", what, r, token[i],
+                     n_vocab);
             }
         }
         const int32_t * start = token;
@@ -97,7 +98,7 @@ void trie::add(const request_view & request, size_t continuation) {
 }
 
 trie_layout trie::layout() const {
-    trie_layout l;
+    trie_layout  l;
     const size_t n = nodes.size();
     l.token.reserve(n);
     l.pos.reserve(n);

@@ -70,10 +70,10 @@ class trie {
     };
 
     struct path {
-        std::vector<int32_t>                      nodes; // one a computed token
-        std::vector<std::pair<int32_t, int32_t>>  targets; // token, out; the k-th follows nodes[n_prompt - 1 + k]
-        int32_t                                   n_prompt;
-        bool                                      first_of_request;
+        std::vector<int32_t>                     nodes;   // one a computed token
+        std::vector<std::pair<int32_t, int32_t>> targets; // token, out; the k-th follows nodes[n_prompt - 1 + k]
+        int32_t                                  n_prompt;
+        bool                                     first_of_request;
     };
 
     int32_t child(int32_t parent, int32_t token);

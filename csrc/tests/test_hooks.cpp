@@ -21,7 +21,8 @@ struct program {
     llama_batch     batch;
     int32_t         n_embd, n_layer;
 
-    explicit program(uint32_t n_ubatch = 64, const std::string & architecture = "llama") : model(tiny_model(architecture, 3)) {
+    explicit program(uint32_t n_ubatch = 64, const std::string & architecture = "llama")
+        : model(tiny_model(architecture, 3)) {
         hooks                   = plumb_hooks_new(model, nullptr);
         llama_context_params cp = llama_context_default_params();
         cp.n_ctx                = 64;
@@ -29,16 +30,16 @@ struct program {
         cp.n_ubatch             = n_ubatch;
         cp.flash_attn_type      = LLAMA_FLASH_ATTN_TYPE_DISABLED;
         cp.n_threads = cp.n_threads_batch = 1;
-        cp.type_k = cp.type_v   = GGML_TYPE_F32;
-        cp.kv_unified           = true;
-        cp.cb_eval              = plumb_hooks_eval;
-        cp.cb_eval_user_data    = hooks;
-        ctx                     = llama_init_from_model(model, cp);
-        n_embd                  = llama_model_n_embd(model);
-        n_layer                 = llama_model_n_layer(model);
-        batch                   = llama_batch_init(64, 0, 1);
-        const auto tokens       = tiny_tokens(20, 9);
-        batch.n_tokens          = 20;
+        cp.type_k = cp.type_v = GGML_TYPE_F32;
+        cp.kv_unified         = true;
+        cp.cb_eval            = plumb_hooks_eval;
+        cp.cb_eval_user_data  = hooks;
+        ctx                   = llama_init_from_model(model, cp);
+        n_embd                = llama_model_n_embd(model);
+        n_layer               = llama_model_n_layer(model);
+        batch                 = llama_batch_init(64, 0, 1);
+        const auto tokens     = tiny_tokens(20, 9);
+        batch.n_tokens        = 20;
         for (int i = 0; i < 20; i++) {
             batch.token[i]     = tokens[i];
             batch.pos[i]       = i;
@@ -61,7 +62,8 @@ struct program {
     std::vector<float> run(const std::vector<plumb_hook> & plan, bool per_batch = true) {
         plumb_error            error;
         const plumb_batch_rows r = rows();
-        EXPECT_EQ(plumb_hooks_begin(hooks, plan.data(), plan.size(), per_batch ? &r : nullptr, &error), PLUMB_OK) << error.message;
+        EXPECT_EQ(plumb_hooks_begin(hooks, plan.data(), plan.size(), per_batch ? &r : nullptr, &error), PLUMB_OK)
+            << error.message;
         return decode(PLUMB_OK);
     }
 
@@ -103,7 +105,8 @@ double distance(const std::vector<float> & a, const std::vector<float> & b) {
 }
 
 // Reads every layer at the given rows.
-std::vector<std::vector<float>> read_layers(program & p, std::vector<plumb_hook> plan, const std::vector<int32_t> & rows) {
+std::vector<std::vector<float>> read_layers(program & p, std::vector<plumb_hook> plan,
+                                            const std::vector<int32_t> & rows) {
     std::vector<std::vector<float>> out(p.n_layer + 1, std::vector<float>(rows.size() * p.n_embd, NAN));
     for (int32_t layer = -1; layer < p.n_layer; layer++) {
         plumb_hook h = hook(layer, PLUMB_HOOK_READ);
@@ -150,7 +153,7 @@ TEST(hooks, steer_chosen_rows_with_their_own_strengths) {
     h.rows                              = rows.data();
     h.n_rows                            = 2;
     h.row_strength                      = strength.data();
-    const auto before = read_layers(p, {}, all), after = read_layers(p, { h }, all);
+    const auto               before = read_layers(p, {}, all), after = read_layers(p, { h }, all);
     const std::vector<float> factor = { 0, 6.0f, 0, -1.5f, 0 };
     for (size_t r = 0; r < all.size(); r++) {
         for (int32_t i = 0; i < p.n_embd; i++) {
@@ -162,20 +165,20 @@ TEST(hooks, steer_chosen_rows_with_their_own_strengths) {
 }
 
 TEST(hooks, restoring_every_row_gives_the_clean_run) {
-    program                    p;
-    std::vector<int32_t>       all(20);
+    program              p;
+    std::vector<int32_t> all(20);
     for (int i = 0; i < 20; i++) {
-        all[i] = i;
+        all[i]            = i;
         p.batch.logits[i] = 1;
     }
-    const auto clean  = p.run({});
-    const auto states = read_layers(p, {}, all);
-    plumb_hook noise  = hook(PLUMB_LAYER_EMBEDDING, PLUMB_HOOK_NOISE, nullptr, 0.5f);
-    const std::vector<int32_t> noisy = { 3, 4, 5 };
-    noise.rows                       = noisy.data();
-    noise.n_rows                     = 3;
-    noise.seed                       = 42;
-    const auto corrupted             = p.run({ noise });
+    const auto                 clean  = p.run({});
+    const auto                 states = read_layers(p, {}, all);
+    plumb_hook                 noise  = hook(PLUMB_LAYER_EMBEDDING, PLUMB_HOOK_NOISE, nullptr, 0.5f);
+    const std::vector<int32_t> noisy  = { 3, 4, 5 };
+    noise.rows                        = noisy.data();
+    noise.n_rows                      = 3;
+    noise.seed                        = 42;
+    const auto corrupted              = p.run({ noise });
     EXPECT_GT(distance(clean, corrupted), 1e-3);
     EXPECT_EQ(p.run({ noise }), corrupted) << "the same seed, the same noise";
     noise.strength = 0;
@@ -217,8 +220,8 @@ TEST(hooks, refuse_what_would_be_silently_wrong) {
     EXPECT_EQ(p.begin(hook(0, PLUMB_HOOK_ADD, broken.data())), PLUMB_INVALID);
     EXPECT_EQ(p.begin(hook(0, PLUMB_HOOK_ADD, v.data(), INFINITY)), PLUMB_INVALID);
     EXPECT_EQ(p.begin(hook(0, PLUMB_HOOK_READ)), PLUMB_INVALID);
-    plumb_hook                 h    = hook(0, PLUMB_HOOK_READ);
-    h.out                           = out.data();
+    plumb_hook h = hook(0, PLUMB_HOOK_READ);
+    h.out        = out.data();
     EXPECT_EQ(p.begin(h, nullptr, false), PLUMB_INVALID) << "reading needs to know the batch";
     h.layer = p.n_layer - 1;
     EXPECT_EQ(p.begin(h), PLUMB_INVALID) << "not every row reaches the last layer's output";
@@ -246,7 +249,7 @@ TEST(hooks, refuse_what_would_be_silently_wrong) {
 }
 
 TEST(gaussian, is_standard_and_a_function_of_its_arguments) {
-    double sum = 0, squares = 0, fourth = 0, lag = 0, last = 0;
+    double    sum = 0, squares = 0, fourth = 0, lag = 0, last = 0;
     const int n = 200000;
     for (int i = 0; i < n; i++) {
         const double x = gaussian(11, i / 500, i % 500);

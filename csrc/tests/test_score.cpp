@@ -20,7 +20,8 @@ struct tiny {
     llama_model * llama;
     plumb_model * model;
 
-    explicit tiny(const std::string & architecture) : llama(tiny_model(architecture, 1)), model(plumb_model_borrow(llama, 1, nullptr)) {}
+    explicit tiny(const std::string & architecture)
+        : llama(tiny_model(architecture, 1)), model(plumb_model_borrow(llama, 1, nullptr)) {}
 
     ~tiny() {
         plumb_model_free(model);
@@ -55,8 +56,8 @@ struct batch_of_requests {
 };
 
 batch_of_requests some_requests() {
-    batch_of_requests  b;
-    const auto         a = tiny_tokens(30, 5), c = tiny_tokens(40, 6);
+    batch_of_requests        b;
+    const auto               a = tiny_tokens(30, 5), c = tiny_tokens(40, 6);
     std::vector<llama_token> long_prompt(a.begin(), a.begin() + 20);
     std::vector<llama_token> sibling(a.begin(), a.begin() + 17);
     sibling.push_back(3);
@@ -67,7 +68,8 @@ batch_of_requests some_requests() {
 }
 
 // log p of every continuation's tokens, by llama.cpp alone.
-std::vector<float> plain_scores(llama_model * model, const batch_of_requests & b, const std::vector<float> * steer = nullptr) {
+std::vector<float> plain_scores(llama_model * model, const batch_of_requests & b,
+                                const std::vector<float> * steer = nullptr) {
     llama_context_params cp = llama_context_default_params();
     cp.n_ctx = cp.n_batch = cp.n_ubatch = 512;
     cp.n_threads = cp.n_threads_batch = 1;
@@ -120,13 +122,16 @@ std::vector<float> plain_scores(llama_model * model, const batch_of_requests & b
 std::vector<float> plumb_scores(plumb_model * model, const batch_of_requests & b, plumb_session_params params,
                                 const std::vector<plumb_steering> & steering = {}, int64_t * n_computed = nullptr) {
     plumb_error                                               error;
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(model, &params, &error), plumb_session_free);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(model, &params, &error),
+                                                                      plumb_session_free);
     EXPECT_TRUE(session) << error.message;
     const plumb_requests requests = b.get();
     std::vector<float>   scores(b.n_scores());
     std::vector<int32_t> statuses(b.n_prompt.size(), -1);
     EXPECT_EQ(plumb_session_score(session.get(), &requests, steering.data(), steering.size(), nullptr, scores.data(),
-                                  statuses.data(), n_computed, &error), PLUMB_OK) << error.message;
+                                  statuses.data(), n_computed, &error),
+              PLUMB_OK)
+        << error.message;
     for (int32_t status : statuses) {
         EXPECT_EQ(status, PLUMB_OK);
     }
@@ -146,19 +151,28 @@ plumb_session_params params_of(int32_t n_ctx, int32_t n_batch_rows, bool use_tri
 
 class score : public testing::TestWithParam<std::string> {};
 
-INSTANTIATE_TEST_SUITE_P(architectures, score, testing::ValuesIn(tiny_architectures()),
-                         [](const auto & info) { std::string n = info.param; for (char & c : n) if (!isalnum(c)) c = '_'; return n; });
+INSTANTIATE_TEST_SUITE_P(architectures, score, testing::ValuesIn(tiny_architectures()), [](const auto & info) {
+    std::string n = info.param;
+    for (char & c : n) {
+        if (!isalnum(c)) {
+            c = '_';
+        }
+    }
+    return n;
+});
 
 TEST_P(score, equals_plain_llama_cpp_however_it_is_batched) {
     const tiny              t(GetParam());
     const batch_of_requests b        = some_requests();
     const auto              expected = plain_scores(t.llama, b);
-    struct { int32_t n_ctx, n_rows; bool trie; } layouts[] = {
-        { 256, 256, true },  // one graph
-        { 256, 256, false }, // one sequence at a time
-        { 256, 7, true },    // several graphs a sequence
-        { 256, 7, false },
-        { 32, 32, true },    // the third request does not fit beside the others
+    struct {
+        int32_t n_ctx, n_rows;
+        bool    trie;
+    } layouts[] = {
+        { 256, 256, true },                    // one graph
+        { 256, 256, false },                   // one sequence at a time
+        { 256, 7, true },                      // several graphs a sequence
+        { 256, 7, false },   { 32, 32, true }, // the third request does not fit beside the others
     };
     for (const auto & l : layouts) {
         const auto scores = plumb_scores(t.model, b, params_of(l.n_ctx, l.n_rows, l.trie));
@@ -174,8 +188,8 @@ TEST_P(score, additive_steering_equals_a_control_vector) {
     for (size_t i = 0; i < v.size(); i++) {
         v[i] = std::sin(1.0f + i) * 0.5f;
     }
-    const batch_of_requests b        = some_requests();
-    const auto              expected = plain_scores(t.llama, b, &v);
+    const batch_of_requests b         = some_requests();
+    const auto              expected  = plain_scores(t.llama, b, &v);
     const auto              unsteered = plain_scores(t.llama, b);
     const auto scores = plumb_scores(t.model, b, params_of(256, 256, true), { { 2, PLUMB_HOOK_ADD, 1.0f, v.data() } });
     float      moved  = 0;
@@ -187,11 +201,11 @@ TEST_P(score, additive_steering_equals_a_control_vector) {
 }
 
 TEST_P(score, zero_strength_changes_no_bit) {
-    const tiny              t(GetParam());
+    const tiny               t(GetParam());
     const std::vector<float> v(llama_model_n_embd(t.llama), 1.0f);
-    const batch_of_requests b = some_requests();
-    const auto              p = params_of(256, 256, true);
-    const auto              before = plumb_scores(t.model, b, p);
+    const batch_of_requests  b      = some_requests();
+    const auto               p      = params_of(256, 256, true);
+    const auto               before = plumb_scores(t.model, b, p);
     for (plumb_hook_op op : { PLUMB_HOOK_ADD, PLUMB_HOOK_PROJECT_OUT }) {
         std::vector<plumb_steering> everywhere;
         for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < llama_model_n_layer(t.llama); layer++) {
@@ -212,23 +226,28 @@ TEST_P(score, projection_leaves_nothing_along_the_direction) {
     const double norm = std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
     plumb_error  error;
     const auto   params = params_of(256, 256, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error), plumb_session_free);
-    const batch_of_requests b        = some_requests();
-    const plumb_requests    requests = b.get();
-    std::vector<float>      scores(b.n_scores());
-    std::vector<int32_t>    statuses(3);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    const batch_of_requests                                   b        = some_requests();
+    const plumb_requests                                      requests = b.get();
+    std::vector<float>                                        scores(b.n_scores());
+    std::vector<int32_t>                                      statuses(3);
     for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < n_layer; layer++) {
         for (bool at_end : { false, true }) {
             const size_t         n = at_end ? b.n_tokens.size() : b.n_prompt.size();
             std::vector<float>   before(n * n_embd), after(n * n_embd);
             const plumb_steering s = { layer, PLUMB_HOOK_PROJECT_OUT, 1.0f, v.data() };
-            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, nullptr, 0, &layer, 1, at_end, nullptr, scores.data(),
-                                              statuses.data(), before.data(), &error), PLUMB_OK) << error.message;
-            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, &s, 1, &layer, 1, at_end, nullptr, scores.data(),
-                                              statuses.data(), after.data(), &error), PLUMB_OK) << error.message;
+            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, nullptr, 0, &layer, 1, at_end, nullptr,
+                                              scores.data(), statuses.data(), before.data(), &error),
+                      PLUMB_OK)
+                << error.message;
+            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, &s, 1, &layer, 1, at_end, nullptr,
+                                              scores.data(), statuses.data(), after.data(), &error),
+                      PLUMB_OK)
+                << error.message;
             for (size_t i = 0; i < n; i++) {
-                const float * x = before.data() + i * n_embd;
-                const float * y = after.data() + i * n_embd;
+                const float * x     = before.data() + i * n_embd;
+                const float * y     = after.data() + i * n_embd;
                 double        along = 0, length = 0, was = 0;
                 for (int32_t k = 0; k < n_embd; k++) {
                     along += y[k] * v[k] / norm;
@@ -245,11 +264,12 @@ TEST_P(score, projection_leaves_nothing_along_the_direction) {
 }
 
 TEST(batches, depend_on_the_tokens_alone) {
-    const tiny              t("llama");
-    plumb_error             error;
-    const auto              params = params_of(64, 64, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error), plumb_session_free);
-    batch_of_requests       b;
+    const tiny                                                t("llama");
+    plumb_error                                               error;
+    const auto                                                params = params_of(64, 64, true);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    batch_of_requests                                         b;
     for (int i = 0; i < 12; i++) {
         b.add(tiny_tokens(11, 100 + i), { { 1, 2, 3 }, { 4, 5 } });
     }
@@ -263,18 +283,22 @@ TEST(batches, depend_on_the_tokens_alone) {
 }
 
 TEST(score_errors, are_a_requests_own) {
-    const tiny              t("llama");
-    plumb_error             error;
-    const auto              params = params_of(64, 64, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error), plumb_session_free);
-    batch_of_requests       b;
+    const tiny                                                t("llama");
+    plumb_error                                               error;
+    const auto                                                params = params_of(64, 64, true);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    batch_of_requests                                         b;
     b.add(tiny_tokens(11, 1), { { 1, 2, 3 } });
-    b.add(tiny_tokens(80, 2), { { 1, 2, 3 } });  // longer than the context
+    b.add(tiny_tokens(80, 2), { { 1, 2, 3 } });                           // longer than the context
     b.add(tiny_tokens(60, 3), { { 1, 2, 3 }, { 4, 5, 6, 7 }, { 8, 9 } }); // together too long, one by one not
     const auto           requests = b.get();
     std::vector<float>   scores(b.n_scores(), 7.0f);
     std::vector<int32_t> statuses(3);
-    ASSERT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, nullptr, scores.data(), statuses.data(), nullptr, &error), PLUMB_OK) << error.message;
+    ASSERT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, nullptr, scores.data(), statuses.data(),
+                                  nullptr, &error),
+              PLUMB_OK)
+        << error.message;
     EXPECT_EQ(statuses, (std::vector<int32_t>{ PLUMB_OK, PLUMB_TOO_LONG, PLUMB_OK }));
     EXPECT_LT(scores[0], 0);
     EXPECT_EQ(scores[3], 7.0f);
@@ -285,16 +309,20 @@ TEST(score_errors, are_a_requests_own) {
     // an intervention that breaks the model is told from a score
     std::vector<float>   v(llama_model_n_embd(t.llama), 1e38f);
     const plumb_steering s = { 1, PLUMB_HOOK_ADD, 1e3f, v.data() };
-    ASSERT_EQ(plumb_session_score(session.get(), &requests, &s, 1, nullptr, scores.data(), statuses.data(), nullptr, &error), PLUMB_OK) << error.message;
+    ASSERT_EQ(
+        plumb_session_score(session.get(), &requests, &s, 1, nullptr, scores.data(), statuses.data(), nullptr, &error),
+        PLUMB_OK)
+        << error.message;
     EXPECT_EQ(statuses[0], PLUMB_NOT_FINITE);
 }
 
 TEST(cancel, ends_a_call_and_not_the_next) {
-    const tiny              t("llama");
-    plumb_error             error;
-    const auto              params = params_of(64, 16, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error), plumb_session_free);
-    batch_of_requests       b;
+    const tiny                                                t("llama");
+    plumb_error                                               error;
+    const auto                                                params = params_of(64, 16, true);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    batch_of_requests                                         b;
     for (int i = 0; i < 3000; i++) {
         b.add(tiny_tokens(11, i), { { 1, 2, 3 } });
     }
@@ -303,11 +331,16 @@ TEST(cancel, ends_a_call_and_not_the_next) {
     std::vector<int32_t> statuses(3000);
     plumb_cancel *       cancel = plumb_cancel_new();
     std::thread          other([&] { plumb_cancel_now(cancel); });
-    EXPECT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, cancel, scores.data(), statuses.data(), nullptr, &error), PLUMB_CANCELLED);
+    EXPECT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, cancel, scores.data(), statuses.data(), nullptr,
+                                  &error),
+              PLUMB_CANCELLED);
     other.join();
     plumb_cancel_free(cancel);
     const plumb_requests one = { 1, b.n_prompt.data(), b.n_continuations.data(), b.n_tokens.data(), b.tokens.data() };
-    EXPECT_EQ(plumb_session_score(session.get(), &one, nullptr, 0, nullptr, scores.data(), statuses.data(), nullptr, &error), PLUMB_OK) << error.message;
+    EXPECT_EQ(
+        plumb_session_score(session.get(), &one, nullptr, 0, nullptr, scores.data(), statuses.data(), nullptr, &error),
+        PLUMB_OK)
+        << error.message;
 }
 
 TEST(self_test, finds_nothing_wrong) {

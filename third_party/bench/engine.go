@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"syscall"
 	"time"
@@ -14,7 +14,7 @@ import (
 // request is one measurement asked for.
 type request struct {
 	Task   string `json:"task"`
-	Layer  int    `json:"layer"`  // contrast
+	Layers []int  `json:"layers"` // contrast, gradients
 	Tokens int    `json:"tokens"` // prompt, generate
 	Hook   *int   `json:"hook"`   // prompt, generate: the layer that is hooked, null for none
 }
@@ -23,15 +23,16 @@ type request struct {
 type answer struct {
 	Seconds float64 `json:"seconds"`
 	Items   int     `json:"items,omitempty"`
-	Tokens  int     `json:"tokens"`         // computed; what items share is computed once
-	Peak    int64   `json:"peak,omitempty"` // the process's largest resident memory so far, in bytes
+	Tokens  int     `json:"tokens,omitempty"` // computed; what items share is computed once
+	Peak    int64   `json:"peak,omitempty"`   // the process's largest resident memory so far, in bytes
 }
 
 var tasks = map[string]func(*bench, request) (answer, error){
-	"score":    (*bench).score,    // every option of every item
-	"contrast": (*bench).contrast, // the residual stream after a layer at the last token of the biased and anti option
-	"prompt":   (*bench).prompt,   // llama.cpp's prompt processing, with a hook or without
-	"generate": (*bench).generate, // llama.cpp's generation, with a hook or without
+	"score":     (*bench).score,         // every option of every item
+	"contrast":  (*bench).contrast,      // the residual stream after layers at the last token of the biased and anti option
+	"gradients": (*bench).takeGradients, // of every option's mean raw logit, after layers, at the last prompt token
+	"prompt":    (*bench).prompt,        // llama.cpp's prompt processing, with a hook or without
+	"generate":  (*bench).generate,      // llama.cpp's generation, with a hook or without
 }
 
 type bench struct {
@@ -39,11 +40,14 @@ type bench struct {
 	model   *bindings.Model
 	session *bindings.Session
 	samples []sample
-	llama   *llama // opened when it is first asked for, since it counts as memory
+
+	// Opened when they are first asked for, since they count as memory.
+	gradients *bindings.Gradients
+	llama     *llama
 }
 
 func newBench(path string) (*bench, error) {
-	model, err := bindings.OpenModel(path, bindings.ModelOptions{})
+	model, err := bindings.OpenModel(path, bindings.ModelOptions{PlainWeights: true})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +62,9 @@ func newBench(path string) (*bench, error) {
 func (b *bench) close() {
 	if b.llama != nil {
 		b.llama.close()
+	}
+	if b.gradients != nil {
+		b.gradients.Close()
 	}
 	b.session.Close()
 	b.model.Close()
@@ -96,35 +103,48 @@ func (b *bench) score(request) (answer, error) {
 // contrast takes the mean difference between the biased and the anti option.
 func (b *bench) contrast(r request) (answer, error) {
 	var requests []bindings.Request
-	tokens := 0
 	for _, s := range b.samples {
 		pair := bindings.Request{Prompt: s.Prompt}
 		for _, role := range []bbq.Role{bbq.Biased, bbq.Anti} {
-			option := s.Options[slices.Index(s.Roles, role)]
-			pair.Continuations = append(pair.Continuations, option)
-			tokens += len(s.Prompt) + len(option)
+			pair.Continuations = append(pair.Continuations, s.Options[slices.Index(s.Roles, role)])
 		}
 		requests = append(requests, pair)
 	}
+	width := b.model.Info().Width
+	mean := make([]float64, len(r.Layers)*width)
 	start := time.Now()
-	scores, residuals, err := b.session.Residuals(context.Background(), requests, nil, []int{r.Layer}, true)
+	scores, residuals, err := b.session.Residuals(context.Background(), requests, nil, r.Layers, true)
 	if err != nil {
 		return answer{}, err
 	}
-	mean := make([]float64, b.model.Info().Width)
 	for i := range requests {
 		if scores[i].Err != nil {
 			return answer{}, scores[i].Err
 		}
-		biased, anti := residuals.At(2*i, 0), residuals.At(2*i+1, 0)
-		for j := range mean {
-			mean[j] += float64(biased[j]-anti[j]) / float64(len(requests))
+		for l := range r.Layers {
+			biased, anti := residuals.At(2*i, l), residuals.At(2*i+1, l)
+			for j := range width {
+				mean[l*width+j] += float64(biased[j]-anti[j]) / float64(len(requests))
+			}
 		}
 	}
-	if norm := slices.Max(mean); norm == 0 {
-		return answer{}, fmt.Errorf("the contrast is zero")
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, nil
+}
+
+func (b *bench) takeGradients(r request) (answer, error) {
+	if b.gradients == nil {
+		var err error
+		if b.gradients, err = b.model.NewGradients(bindings.GradientOptions{}); err != nil {
+			return answer{}, err
+		}
 	}
-	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests), Tokens: tokens}, nil
+	requests := b.requests()
+	start := time.Now()
+	_, errs, err := b.gradients.Run(context.Background(), requests, bindings.GradientJob{Layers: r.Layers})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return answer{}, err
+	}
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, nil
 }
 
 func (b *bench) prompt(r request) (answer, error) {

@@ -24,11 +24,12 @@ const (
 	runLength = 16
 )
 
-// sample is what is measured on.
+// sample is an item to measure on.
 type sample struct {
 	Prompt  []bindings.Token   `json:"prompt"`
 	Options [][]bindings.Token `json:"options"`
 	Roles   []bbq.Role         `json:"roles"`
+	Texts   []string           `json:"texts"` // prompt and option together, for a peer that has its own tokenizer
 }
 
 func main() {
@@ -106,6 +107,7 @@ func (b *bench) tokenize(prompt string, options []bbq.Option) (sample, error) {
 			return sample{}, err
 		}
 		s.Options = append(s.Options, whole[len(tokens):])
+		s.Texts = append(s.Texts, prompt+option.Continuation())
 		s.Roles = append(s.Roles, option.Role)
 	}
 	return s, nil
