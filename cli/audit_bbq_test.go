@@ -280,7 +280,7 @@ func TestAuditBBQOfBadRows(t *testing.T) {
 			t.Errorf("%s: %d items, left out %+v", name, len(items), run.Data.LeftOut)
 		}
 		strict := newRun(t)
-		_, notes, err := plumb(auditBBQ(model, strict, "--data", data, "--strict")...)
+		_, _, err := plumb(auditBBQ(model, strict, "--data", data, "--strict")...)
 		refused(t, err, exitFailed, data+":2: "+test.want, "--strict")
 		_, notes, err = plumb(auditBBQ(model, strict, "--data", bbqFile(t, "bad.jsonl", test.row))...)
 		refused(t, err, exitFailed, "no item of the data can be used; bad rows: 1, the first: ", "bad.jsonl:1: "+test.want)

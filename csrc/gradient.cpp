@@ -97,22 +97,26 @@ int32_t gradient_engine::n_rows_of(const item & i, const gradient_job & job) con
     return n_prompt + i.request->continuations[i.continuation].second - 1;
 }
 
-bool gradient_engine::fits(const item & i, const gradient_job & job) const {
-    const int32_t rows    = n_rows_of(i, job);
-    int32_t       n_cells = 0;
+// Whether the batch has room for continuations [begin, end) of the request.
+bool gradient_engine::fits(const request_view & request, size_t begin, size_t end, const gradient_job & job) const {
+    int32_t rows = 0;
+    for (size_t c = begin; c < end; c++) {
+        rows += n_rows_of({ &request, (int32_t) c, 0, 0 }, job);
+    }
+    int32_t new_prefix = 0;
     if (!job.all_positions) {
         int32_t row = -1, shared = 0;
-        for (; shared < i.request->n_prompt - 1; shared++) {
-            auto it = prefix_row.find((uint64_t) (row + 1) << 32 | (uint32_t) i.request->prompt[shared]);
+        for (; shared < request.n_prompt - 1; shared++) {
+            auto it = prefix_row.find((uint64_t) (row + 1) << 32 | (uint32_t) request.prompt[shared]);
             if (it == prefix_row.end()) {
                 break;
             }
             row = it->second;
         }
-        n_cells = i.request->n_prompt - 1 - shared;
+        new_prefix = request.n_prompt - 1 - shared;
     }
-    return (int32_t) items.size() < n_sequences && (int32_t) traced_batch.size() + rows <= params.n_rows &&
-           (int32_t) (prefix.size() + traced_batch.size()) + n_cells + rows <= params.n_ctx;
+    return items.size() + (end - begin) <= (size_t) n_sequences && (int32_t) traced_batch.size() + rows <= params.n_rows &&
+           (int32_t) (prefix.size() + traced_batch.size()) + new_prefix + rows <= params.n_ctx;
 }
 
 void gradient_engine::add(item i, const gradient_job & job) {
@@ -163,14 +167,17 @@ void gradient_engine::run(const std::vector<request_view> & requests, const grad
     items.clear();
     flush();
     for (size_t r = 0; r < requests.size(); r++) {
-        int32_t status = PLUMB_OK;
-        for (size_t c = 0; c < requests[r].continuations.size(); c++) {
-            const item i = { &requests[r], (int32_t) c, 0, 0 };
-            if (!fits(i, job)) {
-                flush();
+        const size_t n      = requests[r].continuations.size();
+        int32_t      status = PLUMB_OK;
+        if (!fits(requests[r], 0, n, job)) {
+            flush();
+        }
+        for (size_t c = 0; c < n; c++) {
+            if (!fits(requests[r], c, c + 1, job)) {
+                flush(); // a request too large for one batch
             }
-            if (fits(i, job)) {
-                add(i, job);
+            if (fits(requests[r], c, c + 1, job)) {
+                add({ &requests[r], (int32_t) c, 0, 0 }, job);
             } else {
                 status = PLUMB_TOO_LONG;
             }
@@ -211,6 +218,7 @@ void gradient_engine::decode(const std::vector<row> & rows) {
         llama_batch batch = { (int32_t) n, token.data(), nullptr, pos.data(), n_seq.data(), seq.data(), logits.data() };
         const int   rc    = llama_decode(context.get(), batch);
         if (is_cancelled(cancel)) {
+            held.clear();
             llama_memory_clear(llama_get_memory(context.get()), false); // after an abort it is in no defined state
             fail(PLUMB_CANCELLED, "cancelled");
         }
@@ -241,17 +249,40 @@ void gradient_engine::record(int32_t lowest) {
         for (size_t s = 0; s < items.size(); s++) {
             const llama_pos first = traced_batch[items[s].first_row].pos;
             if (!llama_memory_seq_rm(llama_get_memory(context.get()), (llama_seq_id) s, first, -1)) {
+                held.clear();
                 throw graph_error("its memory cannot go back, and " + missing[0]->name + " is read across blocks");
             }
         }
     }
 }
 
-void gradient_engine::run_batch(const gradient_job & job) {
-    llama_memory_clear(llama_get_memory(context.get()), false);
+// One sequence at a time, the next prompt mostly starts as the last one did: only what differs is computed.
+void gradient_engine::decode_prefix() {
+    llama_memory_t   memory = llama_get_memory(context.get());
+    std::vector<row> rows   = prefix;
+    if (n_sequences == 1) {
+        std::vector<int32_t> tokens;
+        for (const row & r : prefix) {
+            tokens.push_back(r.token);
+        }
+        const size_t n    = std::min(held.size(), tokens.size());
+        const size_t same = std::mismatch(held.begin(), held.begin() + n, tokens.begin()).first - held.begin();
+        held              = std::move(tokens);
+        if (same > 0 && llama_memory_seq_rm(memory, 0, (llama_pos) same, -1)) {
+            rows.erase(rows.begin(), rows.begin() + same);
+        } else {
+            llama_memory_clear(memory, false);
+        }
+    } else {
+        llama_memory_clear(memory, false);
+    }
     recorded.begin((int32_t) recorded.n_blocks() + 1); // no value of the prompts is kept
-    decode(prefix);
-    prompt_rows += (int64_t) prefix.size();
+    decode(rows);
+    prompt_rows += (int64_t) rows.size();
+}
+
+void gradient_engine::run_batch(const gradient_job & job) {
+    decode_prefix();
     traced_rows += (int64_t) traced_batch.size();
 
     output_loss loss;

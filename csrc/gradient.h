@@ -74,8 +74,9 @@ class gradient_engine {
     };
 
     int32_t n_rows_of(const item & i, const gradient_job & job) const;
-    bool    fits(const item & i, const gradient_job & job) const;
+    bool    fits(const request_view & request, size_t begin, size_t end, const gradient_job & job) const;
     void    add(item i, const gradient_job & job);
+    void    decode_prefix();
     void    decode(const std::vector<row> & rows);
     void    record(int32_t lowest);
     void    run_batch(const gradient_job & job);
@@ -97,6 +98,7 @@ class gradient_engine {
     std::vector<row>                      prefix; // its prompts' rows, but for the last of each
     std::vector<row>                      traced_batch;
     std::unordered_map<uint64_t, int32_t> prefix_row; // (parent row + 1) << 32 | token
+    std::vector<int32_t>                  held;       // where a batch is one sequence: the prompt in the context's memory
     int64_t                               prompt_rows = 0, traced_rows = 0;
 };
 

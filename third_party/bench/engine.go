@@ -31,8 +31,6 @@ var tasks = map[string]func(*bench, request) (answer, error){
 	"score":     (*bench).score,         // every option of every item
 	"contrast":  (*bench).contrast,      // the residual stream after layers at the last token of the biased and anti option
 	"gradients": (*bench).takeGradients, // of every option's mean raw logit, after layers, at the last prompt token
-	"prompt":    (*bench).prompt,        // llama.cpp's prompt processing, with a hook or without
-	"generate":  (*bench).generate,      // llama.cpp's generation, with a hook or without
 }
 
 type bench struct {
@@ -41,9 +39,7 @@ type bench struct {
 	session *bindings.Session
 	samples []sample
 
-	// Opened when they are first asked for, since they count as memory.
-	gradients *bindings.Gradients
-	llama     *llama
+	gradients *bindings.Gradients // opened when they are first asked for, since they count as memory
 }
 
 func newBench(path string) (*bench, error) {
@@ -60,9 +56,6 @@ func newBench(path string) (*bench, error) {
 }
 
 func (b *bench) close() {
-	if b.llama != nil {
-		b.llama.close()
-	}
 	if b.gradients != nil {
 		b.gradients.Close()
 	}
@@ -145,33 +138,6 @@ func (b *bench) takeGradients(r request) (answer, error) {
 		return answer{}, err
 	}
 	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, nil
-}
-
-func (b *bench) prompt(r request) (answer, error) {
-	l, err := b.openLlama()
-	if err != nil {
-		return answer{}, err
-	}
-	seconds, err := l.prompt(r.Tokens, r.Hook)
-	return answer{Seconds: seconds, Tokens: r.Tokens}, err
-}
-
-func (b *bench) generate(r request) (answer, error) {
-	l, err := b.openLlama()
-	if err != nil {
-		return answer{}, err
-	}
-	seconds, err := l.generate(r.Tokens, r.Hook)
-	return answer{Seconds: seconds, Tokens: r.Tokens}, err
-}
-
-func (b *bench) openLlama() (*llama, error) {
-	if b.llama != nil {
-		return b.llama, nil
-	}
-	var err error
-	b.llama, err = openLlama(b.path)
-	return b.llama, err
 }
 
 // peakMemory returns the largest resident memory of this process so far, in bytes.

@@ -1,7 +1,11 @@
+//go:build bench
+
+// This file and llama_side.c need llama.cpp's headers, which `run` passes; hence the tag.
+
 package main
 
 /*
-#cgo CFLAGS: -O2 -I${SRCDIR}/../../csrc -I${SRCDIR}/../../build/llama/include
+#cgo CFLAGS: -I${SRCDIR}/../../csrc
 #include <stdlib.h>
 #include "llama_side.h"
 */
@@ -14,42 +18,30 @@ import (
 	"unsafe"
 )
 
-// llama is a context as llama.cpp makes one, whose evaluation callback is Plumb's hooks.
-type llama struct {
-	c *C.llama_side
+func init() {
+	tasks["prompt"] = func(b *bench, r request) (answer, error) { return b.decode(r, r.Tokens) } // llama.cpp's prompt processing
+	tasks["generate"] = func(b *bench, r request) (answer, error) { return b.decode(r, 1) }      // llama.cpp's generation
 }
 
-func openLlama(path string) (*llama, error) {
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	c := C.llama_side_open(name, C.int32_t(runtime.NumCPU()))
-	if c == nil {
-		return nil, errors.New("llama.cpp does not open the model")
+// llama is a context as llama.cpp makes one, whose evaluation callback is Plumb's hooks; opened when it is first asked for.
+var llama *C.llama_side
+
+// decode times llama.cpp on r.Tokens tokens in batches; at the layer r.Hook, if there is one, a direction is projected out.
+func (b *bench) decode(r request, batch int) (answer, error) {
+	if llama == nil {
+		path := C.CString(b.path)
+		defer C.free(unsafe.Pointer(path))
+		if llama = C.llama_side_open(path, C.int32_t(runtime.NumCPU())); llama == nil {
+			return answer{}, errors.New("llama.cpp does not open the model")
+		}
 	}
-	return &llama{c}, nil
-}
-
-func (l *llama) close() { C.llama_side_free(l.c) }
-
-// prompt returns how long llama.cpp takes for a prompt of n tokens in one batch; hook, if not nil, is a layer where a
-// direction is projected out.
-func (l *llama) prompt(n int, hook *int) (seconds float64, err error) {
-	return l.decode(n, n, hook)
-}
-
-// generate returns how long llama.cpp takes for n tokens, one after the other.
-func (l *llama) generate(n int, hook *int) (seconds float64, err error) {
-	return l.decode(n, 1, hook)
-}
-
-func (l *llama) decode(n, batch int, hook *int) (float64, error) {
 	layer := C.int32_t(C.LLAMA_SIDE_NO_HOOK)
-	if hook != nil {
-		layer = C.int32_t(*hook)
+	if r.Hook != nil {
+		layer = C.int32_t(*r.Hook)
 	}
-	seconds := float64(C.llama_side_decode(l.c, C.int32_t(n), C.int32_t(batch), layer))
+	seconds := float64(C.llama_side_decode(llama, C.int32_t(r.Tokens), C.int32_t(batch), layer))
 	if seconds < 0 {
-		return 0, fmt.Errorf("llama.cpp did not decode %d tokens in batches of %d", n, batch)
+		return answer{}, fmt.Errorf("llama.cpp did not decode %d tokens in batches of %d", r.Tokens, batch)
 	}
-	return seconds, nil
+	return answer{Seconds: seconds, Tokens: r.Tokens}, nil
 }

@@ -1,3 +1,5 @@
+//go:build bench
+
 #include "llama_side.h"
 
 #include "ggml-cpu.h"

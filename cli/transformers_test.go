@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"plumb/audit/metric"
+	"plumb/audit/record"
+	"plumb/internal/shared"
+	thirdparty "plumb/third_party"
+)
+
+// Option scores of 200 items of BBQ's Age against Hugging Face transformers on the same F32 weights: mean log-probabilities
+// agree to 1e-3, and so does every choice whose margin is above that. third_party/reference says how the values were made.
+func TestScoresEqualTransformers(t *testing.T) {
+	data := filepath.Join(shared.Data(t, "bbq"), "Age.jsonl")
+	var want struct {
+		DataSHA256 string `json:"data_sha256"`
+		Items      []struct {
+			ID      string
+			Options []struct{ LogProbs []float64 }
+		}
+	}
+	values, err := os.ReadFile("../third_party/reference/bbq_scores_smollm2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(values, &want); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash := sha256.Sum256(content); hex.EncodeToString(hash[:]) != want.DataSHA256 {
+		t.Fatal("the reference values are of another Age.jsonl")
+	}
+	lines := map[string][]byte{} // by example_id
+	for line := range bytes.Lines(content) {
+		var row struct {
+			ID json.Number `json:"example_id"`
+		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Fatal(err)
+		}
+		lines["Age/"+row.ID.String()] = line
+	}
+	dir := t.TempDir()
+	var subset []byte
+	for _, item := range want.Items {
+		subset = append(subset, lines[item.ID]...)
+	}
+	items := filepath.Join(dir, "Age.jsonl")
+	if err := os.WriteFile(items, subset, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(dir, "run")
+	err = Run(context.Background(), []string{"plumb", "audit", "bbq", "--model", f32SmolLM2(t, dir), "--data", items, "--out", run}, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := record.Open(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	i, worst, choices := 0, 0.0, 0
+	for r, err := range reader.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected := want.Items[i]
+		i++
+		if r.ID != expected.ID || r.Error != "" {
+			t.Fatalf("%s %s where %s belongs", r.ID, r.Error, expected.ID)
+		}
+		theirs := r
+		theirs.Options = nil
+		for o, option := range r.Options {
+			if len(option.LogProbs) != len(expected.Options[o].LogProbs) {
+				t.Fatalf("%s, option %d: %d tokens, transformers has %d", r.ID, o, len(option.LogProbs), len(expected.Options[o].LogProbs))
+			}
+			var logProbs []float32
+			for _, p := range expected.Options[o].LogProbs {
+				logProbs = append(logProbs, float32(p))
+			}
+			other := record.NewOption(option.Text, option.Role, logProbs)
+			theirs.Options = append(theirs.Options, other)
+			worst = max(worst, math.Abs(option.Sum-other.Sum)/float64(option.Tokens))
+		}
+		ours, err := metric.NewItem(&r, metric.Mean)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference, err := metric.NewItem(&theirs, metric.Mean)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reference.Margin > 1e-3 {
+			choices++
+			if ours.Choice != reference.Choice {
+				t.Errorf("%s: we choose %s, transformers %s by a margin of %g", r.ID, ours.Choice, reference.Choice, reference.Margin)
+			}
+		}
+	}
+	t.Logf("%d items, %d with a margin above 1e-3: mean log-probabilities at most %.2g apart", i, choices, worst)
+	if i != len(want.Items) || i < 200 || worst > 1e-3 {
+		t.Errorf("%d of %d items; mean log-probabilities up to %g apart", i, len(want.Items), worst)
+	}
+}
+
+// f32SmolLM2 writes an F32 copy of the pinned SmolLM2, by write_f32_model of the C++ tests, and returns its path.
+func f32SmolLM2(t *testing.T, dir string) string {
+	t.Helper()
+	writer := filepath.Join("..", "build", "release", "csrc", "tests", "write_f32_model")
+	if _, err := os.Stat(writer); err != nil {
+		t.Skip("write_f32_model is not built: make test-cpp")
+	}
+	pinned, _ := thirdparty.Find("smollm2")
+	path, err := pinned.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("SmolLM2 is not in the cache: third_party/fetch.py model smollm2")
+	}
+	copied := filepath.Join(dir, "smollm2-f32.gguf")
+	if out, err := exec.Command(writer, path, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return copied
+}
