@@ -66,7 +66,7 @@ test-sanitized:
 
 test-go: build
 	@third_party/fetch.py model smollm2 >/dev/null
-	@go test ./...
+	@go test -timeout 40m ./...
 
 ## make bench      speed beside other programs
 bench: build

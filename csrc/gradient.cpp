@@ -35,10 +35,11 @@ bool all_finite(const float * v, size_t n) {
 gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
     : model(model), params(p), architecture(architecture_of(model)), n_layer(llama_model_n_layer(model)),
       n_embd(llama_model_n_embd(model)), n_vocab(llama_vocab_n_tokens(llama_model_get_vocab(model))),
-      recorded(block_outputs(n_layer)), threads(nullptr, ggml_threadpool_free), context(nullptr, llama_free),
-      all(1), transposed(p.transposed_size, p.n_threads) {
+      recorded(block_outputs(n_layer)), threads(nullptr, ggml_threadpool_free), context(nullptr, llama_free), all(1),
+      transposed(p.transposed_size, p.n_threads) {
     if (llama_model_has_encoder(model) || !llama_model_has_decoder(model) || llama_model_is_diffusion(model)) {
-        fail(PLUMB_UNSUPPORTED, "the architecture %s is not a causal language model: no gradients", architecture.c_str());
+        fail(PLUMB_UNSUPPORTED, "the architecture %s is not a causal language model: no gradients",
+             architecture.c_str());
     }
     params.n_ctx  = p.n_ctx > 0 ? p.n_ctx : std::min(llama_model_n_ctx_train(model), 4096);
     params.n_rows = std::min(p.n_rows > 0 ? p.n_rows : 128, params.n_ctx);
@@ -115,7 +116,8 @@ bool gradient_engine::fits(const request_view & request, size_t begin, size_t en
         }
         new_prefix = request.n_prompt - 1 - shared;
     }
-    return items.size() + (end - begin) <= (size_t) n_sequences && (int32_t) traced_batch.size() + rows <= params.n_rows &&
+    return items.size() + (end - begin) <= (size_t) n_sequences &&
+           (int32_t) traced_batch.size() + rows <= params.n_rows &&
            (int32_t) (prefix.size() + traced_batch.size()) + new_prefix + rows <= params.n_ctx;
 }
 
@@ -138,8 +140,9 @@ void gradient_engine::add(item i, const gradient_job & job) {
     i.first_row = (int32_t) traced_batch.size();
     i.n_rows    = n_rows_of(i, job);
     for (int32_t r = 0; r < i.n_rows; r++) {
-        const int32_t pos   = begin + r;
-        const int32_t token = pos < n_prompt ? prompt[pos] : i.request->continuations[i.continuation].first[pos - n_prompt];
+        const int32_t pos = begin + r;
+        const int32_t token =
+            pos < n_prompt ? prompt[pos] : i.request->continuations[i.continuation].first[pos - n_prompt];
         traced_batch.push_back({ token, pos, { sequence }, pos >= n_prompt - 1 });
     }
     items.push_back(i);
@@ -149,7 +152,8 @@ void gradient_engine::run(const std::vector<request_view> & requests, const grad
     cancel = job.cancel;
     for (int32_t l = 0; l < job.n_layers; l++) {
         if (job.layers[l] < (l ? job.layers[l - 1] + 1 : 0) || job.layers[l] >= n_layer) {
-            fail(PLUMB_INVALID, "gradients are at ascending layers from 0 to %d, not at %d", n_layer - 1, job.layers[l]);
+            fail(PLUMB_INVALID, "gradients are at ascending layers from 0 to %d, not at %d", n_layer - 1,
+                 job.layers[l]);
         }
     }
     if (job.n_layers < 1) {
@@ -190,7 +194,8 @@ void gradient_engine::run(const std::vector<request_view> & requests, const grad
     const size_t n = (size_t) job.n_layers * n_embd;
     for (size_t r = 0; r < requests.size() && job.statuses; r++) {
         const request_view & q = requests[r];
-        if (job.statuses[r] == PLUMB_OK && !all_finite(job.out + q.first_continuation * n, q.continuations.size() * n)) {
+        if (job.statuses[r] == PLUMB_OK &&
+            !all_finite(job.out + q.first_continuation * n, q.continuations.size() * n)) {
             job.statuses[r] = PLUMB_NOT_FINITE;
         }
     }
@@ -314,9 +319,10 @@ void gradient_engine::run_batch(const gradient_job & job) {
 // Takes each continuation's rows out of a layer's gradient.
 void gradient_engine::write(int32_t layer, int32_t n_layers, int32_t at, const std::vector<float> & gradient,
                             const gradient_job & job) {
-    const traced & node      = recorded.boundary(layer);
-    const int32_t  n_outputs = (int32_t) std::count_if(traced_batch.begin(), traced_batch.end(), [](const row & r) { return r.logits; });
-    const bool     outputs_only = node.ne[1] == n_outputs; // the last block may keep the rows of outputs alone
+    const traced & node = recorded.boundary(layer);
+    const int32_t  n_outputs =
+        (int32_t) std::count_if(traced_batch.begin(), traced_batch.end(), [](const row & r) { return r.logits; });
+    const bool outputs_only = node.ne[1] == n_outputs; // the last block may keep the rows of outputs alone
     if (node.ne[0] != n_embd || (!outputs_only && node.ne[1] != (int64_t) traced_batch.size()) ||
         node.ne[2] * node.ne[3] != 1 || node.type != GGML_TYPE_F32) {
         throw graph_error(node.name + ": not one row of the model's width a token");

@@ -24,8 +24,8 @@
 namespace plumb {
 
 struct gradient_params {
-    int32_t n_ctx           = 0;    // tokens that a batch may hold; 0: the model's, at most 4096
-    int32_t n_rows          = 0;    // rows that are differentiated together, at most; 0: 128
+    int32_t n_ctx           = 0; // tokens that a batch may hold; 0: the model's, at most 4096
+    int32_t n_rows          = 0; // rows that are differentiated together, at most; 0: 128
     int32_t n_threads       = 1;
     bool    share           = true; // several sequences a batch: where token tries are right for the architecture
     size_t  transposed_size = (size_t) 1 << 30; // bytes of transposed weights to keep from one batch to the next
@@ -80,25 +80,26 @@ class gradient_engine {
     void    decode(const std::vector<row> & rows);
     void    record(int32_t lowest);
     void    run_batch(const gradient_job & job);
-    void    write(int32_t layer, int32_t n_layers, int32_t at, const std::vector<float> & gradient, const gradient_job & job);
+    void    write(int32_t layer, int32_t n_layers, int32_t at, const std::vector<float> & gradient,
+                  const gradient_job & job);
 
     llama_model *   model;
     gradient_params params;
     std::string     architecture;
     int32_t         n_layer, n_embd, n_vocab, n_sequences;
 
-    trace                                                           recorded;
-    std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)>   threads;
-    std::unique_ptr<llama_context, void (*)(llama_context *)>       context;
-    devices                                                         all;
-    transposed_weights                                              transposed;
-    const plumb_cancel *                                            cancel = nullptr; // of the run
+    trace                                                         recorded;
+    std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)> threads;
+    std::unique_ptr<llama_context, void (*)(llama_context *)>     context;
+    devices                                                       all;
+    transposed_weights                                            transposed;
+    const plumb_cancel *                                          cancel = nullptr; // of the run
 
     std::vector<item>                     items;  // the batch
     std::vector<row>                      prefix; // its prompts' rows, but for the last of each
     std::vector<row>                      traced_batch;
     std::unordered_map<uint64_t, int32_t> prefix_row; // (parent row + 1) << 32 | token
-    std::vector<int32_t>                  held;       // where a batch is one sequence: the prompt in the context's memory
+    std::vector<int32_t>                  held; // where a batch is one sequence: the prompt in the context's memory
     int64_t                               prompt_rows = 0, traced_rows = 0;
 };
 

@@ -50,7 +50,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
             fail(PLUMB_UNSUPPORTED, "the architecture %s is a diffusion model; scoring needs a causal language model",
                              model->architecture.c_str());
         }
-        p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 512;
+        p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 256;
         p.n_ctx        = p.n_ctx > 0 ? p.n_ctx : std::min(n_train, 4096);
         p.n_batch_rows = std::min(p.n_batch_rows, p.n_ctx);
         p.n_threads    = p.n_threads > 0 ? p.n_threads : model->n_threads;

@@ -59,8 +59,8 @@ std::vector<const traced *> missing_values(const trace & recorded, int32_t lowes
     return missing;
 }
 
-void backward(const trace & recorded, const output_loss & loss, int32_t lowest, devices & all, transposed_weights & weights,
-              const gradient_sink & sink) {
+void backward(const trace & recorded, const output_loss & loss, int32_t lowest, devices & all,
+              transposed_weights & weights, const gradient_sink & sink) {
     const int32_t top = (int32_t) recorded.n_blocks() - 1;
     if (lowest < 0 || lowest >= top) {
         throw graph_error("no gradient at boundary " + std::to_string(lowest));
@@ -74,9 +74,9 @@ void backward(const trace & recorded, const output_loss & loss, int32_t lowest, 
     std::unordered_map<const traced *, std::vector<float>> pending;
 
     for (int32_t b = top; b > lowest; b--) {
-        const bool      is_head = b == top;
-        replay          block(recorded, b, all, max_tensors_a_rule, is_head && !loss.log_softmax ? &loss.columns : nullptr);
-        workspace &     work = block.graph();
+        const bool  is_head = b == top;
+        replay      block(recorded, b, all, max_tensors_a_rule, is_head && !loss.log_softmax ? &loss.columns : nullptr);
+        workspace & work = block.graph();
         differentiation d(work, weights);
 
         const traced &      below = recorded.boundary(b - 1);

@@ -32,7 +32,7 @@ std::vector<const traced *> missing_values(const trace & recorded, int32_t lowes
 
 // Gradients with respect to the boundaries from the last but one down to `lowest`.
 // Throws graph_error where the graph cannot be replayed or differentiated.
-void backward(const trace & recorded, const output_loss & loss, int32_t lowest, devices & all, transposed_weights & weights,
-              const gradient_sink & sink);
+void backward(const trace & recorded, const output_loss & loss, int32_t lowest, devices & all,
+              transposed_weights & weights, const gradient_sink & sink);
 
 } // namespace plumb

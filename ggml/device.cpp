@@ -55,7 +55,7 @@ device & devices::holding(const ggml_tensor * tensor) {
 
 workspace::workspace(device & where, size_t n_tensors) : on(where), ctx(nullptr, ggml_free), n_max(n_tensors) {
     const size_t bytes = n_tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_tensors, false);
-    ctx.reset(ggml_init({ bytes, nullptr, /*no_alloc =*/ true }));
+    ctx.reset(ggml_init({ bytes, nullptr, /*no_alloc =*/true }));
     if (!ctx) {
         throw std::bad_alloc();
     }

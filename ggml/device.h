@@ -38,8 +38,8 @@ class devices {
   private:
     device & open(ggml_backend_dev_t dev);
 
-    int32_t           n_threads;
-    ggml_threadpool * threads;
+    int32_t                                                         n_threads;
+    ggml_threadpool *                                               threads;
     std::unordered_map<ggml_backend_dev_t, std::unique_ptr<device>> open_devices;
 };
 

@@ -8,8 +8,8 @@
 namespace plumb {
 
 void differentiation::fail(const ggml_tensor * t, const std::string & why) {
-    throw graph_error(std::string("no gradient for the operator ") + ggml_op_desc(t) + " at the node " + t->name + ": " +
-                      why);
+    throw graph_error(std::string("no gradient for the operator ") + ggml_op_desc(t) + " at the node " + t->name +
+                      ": " + why);
 }
 
 bool differentiation::needs(const ggml_tensor * t) const {

@@ -65,9 +65,9 @@ class differentiation {
   private:
     bool depends(const ggml_tensor * t) const;
 
-    transposed_weights &                                      weights;
-    std::unordered_map<const ggml_tensor *, bool>             needed;
-    std::unordered_map<const ggml_tensor *, ggml_tensor *>    gradients;
+    transposed_weights &                                   weights;
+    std::unordered_map<const ggml_tensor *, bool>          needed;
+    std::unordered_map<const ggml_tensor *, ggml_tensor *> gradients;
 };
 
 } // namespace plumb

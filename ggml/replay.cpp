@@ -64,8 +64,8 @@ std::vector<const traced *> frontier(const trace & recorded, int32_t b) {
 replay::replay(const trace & recorded, int32_t b, devices & all, size_t room_a_node, const std::vector<int32_t> * picks)
     : recorded(recorded), b(b) {
     const int32_t begin = recorded.block_begin(b), end = recorded.block_end(b);
-    const size_t  n     = (size_t) (end - begin);
-    work = std::make_unique<workspace>(device_of(recorded, b, all), n * (room_a_node + 4) + 64);
+    const size_t  n = (size_t) (end - begin);
+    work            = std::make_unique<workspace>(device_of(recorded, b, all), n * (room_a_node + 4) + 64);
 
     if (b > 0) {
         const traced & below = recorded.boundary(b - 1);
@@ -105,7 +105,8 @@ ggml_tensor * replay::state_after(const traced * state, const traced * written) 
     }
     if (written->op != GGML_OP_SET_ROWS || written->view_offs != 0 ||
         ggml_nelements(state->original) != written->ne[0] * written->ne[1] * written->ne[2] * written->ne[3]) {
-        throw graph_error(written->name + ": the operator " + ggml_op_name(written->op) + " writes part of " + state->name);
+        throw graph_error(written->name + ": the operator " + ggml_op_name(written->op) + " writes part of " +
+                          state->name);
     }
     if (ggml_tensor * c = of(*written)) {
         return c;
@@ -118,8 +119,8 @@ ggml_tensor * replay::state_after(const traced * state, const traced * written) 
 // Any view of a cache, whatever it went through: the same window on the cache's memory.
 ggml_tensor * replay::view_of_state(const traced & t) {
     ggml_tensor * base = state_after(t.view_src, t.written);
-    ggml_tensor * c    = ggml_view_4d(work->context(), base, t.ne[0], t.ne[1], t.ne[2], t.ne[3], t.nb[1], t.nb[2], t.nb[3],
-                                      t.view_offs);
+    ggml_tensor * c =
+        ggml_view_4d(work->context(), base, t.ne[0], t.ne[1], t.ne[2], t.ne[3], t.nb[1], t.nb[2], t.nb[3], t.view_offs);
     memcpy(c->nb, t.nb, sizeof t.nb); // a transposed view has no unit stride in its first dimension
     return c;
 }
@@ -165,8 +166,8 @@ ggml_tensor * replay::clone_operator(const traced & t) {
         // What the running program read there is gone: a recurrent model's state, which each graph replaces.
         if (s && s != &t && memory_of(s)->kind == traced::state && !s->written && recorded.last_writer(memory_of(s)) &&
             !(t.op == GGML_OP_SET_ROWS && i == 2)) {
-            throw graph_error(t.name + ": the operator " + ggml_op_name(t.op) + " reads the state " + memory_of(s)->name +
-                              ", which the graph replaces");
+            throw graph_error(t.name + ": the operator " + ggml_op_name(t.op) + " reads the state " +
+                              memory_of(s)->name + ", which the graph replaces");
         }
     }
     if (t.op == GGML_OP_SET_ROWS) {
@@ -193,7 +194,7 @@ ggml_tensor * replay::clone(const traced & t) {
         throw graph_error(t.name + ": reads memory that was written over in place");
     }
     work->require(2);
-    ggml_tensor * c = narrow.count(&t) ? clone_narrow(t) : t.is_view() ? clone_view(t) : clone_operator(t);
+    ggml_tensor * c   = narrow.count(&t) ? clone_narrow(t) : t.is_view() ? clone_view(t) : clone_operator(t);
     return clones[&t] = listed(c, t.name);
 }
 

@@ -59,14 +59,14 @@ class replay {
     ggml_tensor * clone_narrow(const traced & t);
     ggml_tensor * listed(ggml_tensor * c, const std::string & name);
 
-    const trace &                                        recorded;
-    int32_t                                              b;
-    std::unique_ptr<workspace>                           work;
-    ggml_tensor *                                        residual = nullptr;
-    std::unordered_map<const traced *, ggml_tensor *>    clones;
-    std::vector<ggml_tensor *>                           order;
-    std::unordered_set<const traced *>                   narrow; // from the head's product on
-    ggml_tensor *                                        columns = nullptr; // the picks
+    const trace &                                     recorded;
+    int32_t                                           b;
+    std::unique_ptr<workspace>                        work;
+    ggml_tensor *                                     residual = nullptr;
+    std::unordered_map<const traced *, ggml_tensor *> clones;
+    std::vector<ggml_tensor *>                        order;
+    std::unordered_set<const traced *>                narrow;            // from the head's product on
+    ggml_tensor *                                     columns = nullptr; // the picks
 };
 
 } // namespace plumb

@@ -19,6 +19,18 @@ inline float param(const ggml_tensor * t, int i) {
     return value;
 }
 
+inline bool is_view(const ggml_tensor * t) {
+    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+}
+
+// What t is a view of, in the end; t itself if it is none.
+inline ggml_tensor * base_of(ggml_tensor * t) {
+    while (is_view(t)) {
+        t = t->src[0];
+    }
+    return t;
+}
+
 // Null for an operator that has none.
 rule rule_of(const ggml_tensor * t);
 

@@ -61,42 +61,67 @@ ggml_tensor * xielu_slope(differentiation & d, ggml_tensor * t, ggml_tensor * x)
 
 ggml_tensor * unary_slope(differentiation & d, ggml_tensor * t, ggml_tensor * x) {
     switch (ggml_get_unary_op(t)) {
-        case GGML_UNARY_OP_ABS:        return ggml_sgn(d.ctx, x);
-        case GGML_UNARY_OP_TANH:       return affine(d, ggml_sqr(d.ctx, t), -1.0f, 1.0f);
-        case GGML_UNARY_OP_ELU:        return ggml_exp(d.ctx, ggml_sub(d.ctx, x, ggml_relu(d.ctx, x)));
-        case GGML_UNARY_OP_RELU:       return ggml_step(d.ctx, x);
-        case GGML_UNARY_OP_SIGMOID:    return logistic_slope(d, t);
-        case GGML_UNARY_OP_GELU:       return gelu_slope(d, x);
-        case GGML_UNARY_OP_GELU_ERF:   return gelu_erf_slope(d, x);
-        case GGML_UNARY_OP_GELU_QUICK: return swish_slope(d, x, quick_slope);
-        case GGML_UNARY_OP_EXP:        return t;
-        case GGML_UNARY_OP_EXPM1:      return affine(d, t, 1.0f, 1.0f);
-        case GGML_UNARY_OP_SOFTPLUS:   return ggml_sigmoid(d.ctx, x);
-        case GGML_UNARY_OP_XIELU:      return xielu_slope(d, t, x);
-        default:                       return nullptr;
+        case GGML_UNARY_OP_ABS:
+            return ggml_sgn(d.ctx, x);
+        case GGML_UNARY_OP_TANH:
+            return affine(d, ggml_sqr(d.ctx, t), -1.0f, 1.0f);
+        case GGML_UNARY_OP_ELU:
+            return ggml_exp(d.ctx, ggml_sub(d.ctx, x, ggml_relu(d.ctx, x)));
+        case GGML_UNARY_OP_RELU:
+            return ggml_step(d.ctx, x);
+        case GGML_UNARY_OP_SIGMOID:
+            return logistic_slope(d, t);
+        case GGML_UNARY_OP_GELU:
+            return gelu_slope(d, x);
+        case GGML_UNARY_OP_GELU_ERF:
+            return gelu_erf_slope(d, x);
+        case GGML_UNARY_OP_GELU_QUICK:
+            return swish_slope(d, x, quick_slope);
+        case GGML_UNARY_OP_EXP:
+            return t;
+        case GGML_UNARY_OP_EXPM1:
+            return affine(d, t, 1.0f, 1.0f);
+        case GGML_UNARY_OP_SOFTPLUS:
+            return ggml_sigmoid(d.ctx, x);
+        case GGML_UNARY_OP_XIELU:
+            return xielu_slope(d, t, x);
+        default:
+            return nullptr;
     }
 }
 
 ggml_tensor * opened(differentiation & d, ggml_glu_op op, ggml_tensor * x) {
     switch (op) {
-        case GGML_GLU_OP_REGLU:       return ggml_relu(d.ctx, x);
-        case GGML_GLU_OP_GEGLU:       return ggml_gelu(d.ctx, x);
-        case GGML_GLU_OP_SWIGLU:      return ggml_silu(d.ctx, x);
-        case GGML_GLU_OP_GEGLU_ERF:   return ggml_gelu_erf(d.ctx, x);
-        case GGML_GLU_OP_GEGLU_QUICK: return ggml_gelu_quick(d.ctx, x);
-        default:                      return nullptr;
+        case GGML_GLU_OP_REGLU:
+            return ggml_relu(d.ctx, x);
+        case GGML_GLU_OP_GEGLU:
+            return ggml_gelu(d.ctx, x);
+        case GGML_GLU_OP_SWIGLU:
+            return ggml_silu(d.ctx, x);
+        case GGML_GLU_OP_GEGLU_ERF:
+            return ggml_gelu_erf(d.ctx, x);
+        case GGML_GLU_OP_GEGLU_QUICK:
+            return ggml_gelu_quick(d.ctx, x);
+        default:
+            return nullptr;
     }
 }
 
 // g times the slope of the gate's activation
 ggml_tensor * through_gate(differentiation & d, ggml_glu_op op, ggml_tensor * x, ggml_tensor * g) {
     switch (op) {
-        case GGML_GLU_OP_REGLU:       return ggml_mul(d.ctx, g, ggml_step(d.ctx, x));
-        case GGML_GLU_OP_GEGLU:       return ggml_mul(d.ctx, g, gelu_slope(d, x));
-        case GGML_GLU_OP_SWIGLU:      return ggml_silu_back(d.ctx, g, x);
-        case GGML_GLU_OP_GEGLU_ERF:   return ggml_mul(d.ctx, g, gelu_erf_slope(d, x));
-        case GGML_GLU_OP_GEGLU_QUICK: return ggml_mul(d.ctx, g, swish_slope(d, x, quick_slope));
-        default:                      return nullptr;
+        case GGML_GLU_OP_REGLU:
+            return ggml_mul(d.ctx, g, ggml_step(d.ctx, x));
+        case GGML_GLU_OP_GEGLU:
+            return ggml_mul(d.ctx, g, gelu_slope(d, x));
+        case GGML_GLU_OP_SWIGLU:
+            return ggml_silu_back(d.ctx, g, x);
+        case GGML_GLU_OP_GEGLU_ERF:
+            return ggml_mul(d.ctx, g, gelu_erf_slope(d, x));
+        case GGML_GLU_OP_GEGLU_QUICK:
+            return ggml_mul(d.ctx, g, swish_slope(d, x, quick_slope));
+        default:
+            return nullptr;
     }
 }
 
@@ -188,15 +213,16 @@ void rule_glu(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
 
     auto half = [&](int i) {
         const size_t offset = i * t->ne[0] * a->nb[0];
-        return d.contiguous(ggml_view_4d(d.ctx, a, t->ne[0], a->ne[1], a->ne[2], a->ne[3], a->nb[1], a->nb[2], a->nb[3],
-                                         offset));
+        return d.contiguous(
+            ggml_view_4d(d.ctx, a, t->ne[0], a->ne[1], a->ne[2], a->ne[3], a->nb[1], a->nb[2], a->nb[3], offset));
     };
     const halves in = b ? halves{ d.contiguous(a), d.contiguous(b) } : halves{ half(swapped), half(!swapped) };
     halves       out;
     if (op == GGML_GLU_OP_SWIGLU_OAI || op == GGML_GLU_OP_SWIGLU_CLAMP) {
         out = through_limited_swiglu(d, t, in, g);
     } else {
-        out = { through_gate(d, op, in.gate, ggml_mul(d.ctx, g, in.linear)), ggml_mul(d.ctx, g, opened(d, op, in.gate)) };
+        out = { through_gate(d, op, in.gate, ggml_mul(d.ctx, g, in.linear)),
+                ggml_mul(d.ctx, g, opened(d, op, in.gate)) };
     }
     if (b) {
         d.add(a, out.gate);

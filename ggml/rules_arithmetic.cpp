@@ -32,7 +32,7 @@ void rule_mul(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
 
 // d(a/b) = da/b - (a/b) db/b
 void rule_div(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
-    ggml_tensor *a = t->src[0], *b = t->src[1];
+    ggml_tensor * a = t->src[0], *b = t->src[1];
     ggml_tensor * over = ggml_div(d.ctx, g, b);
     d.add(a, over);
     if (d.needs(b)) {
@@ -67,7 +67,7 @@ void rule_cos(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
 // One inside the bounds, zero outside.
 void rule_clamp(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     const float   min = param(t, 0), max = param(t, 1);
-    ggml_tensor * x   = d.contiguous(t->src[0]);
+    ggml_tensor * x = d.contiguous(t->src[0]);
     if (std::isfinite(min)) {
         g = ggml_mul(d.ctx, g, ggml_step(d.ctx, ggml_scale_bias(d.ctx, x, 1.0f, -min)));
     }

@@ -1,6 +1,7 @@
 // Operators that move elements and do not change them.
 
 #include "rules.h"
+#include "written.h"
 
 #include <algorithm>
 
@@ -12,25 +13,17 @@ void rule_copy(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     d.add(a, ggml_are_same_shape(a, g) ? g : d.reshaped(g, a->ne));
 }
 
-static bool is_view(const ggml_tensor * t) {
-    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
-}
-
-// What t is a view of, in the end.
-static ggml_tensor * base_of(ggml_tensor * t) {
-    while (is_view(t)) {
-        t = t->src[0];
-    }
-    return t;
-}
-
 // A view is a window on the memory of its base. That is contiguous; views between need not be.
 void rule_view(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     ggml_tensor * base = base_of(t);
     if (!ggml_is_contiguous(base)) {
         d.fail(t, "a view of scattered memory");
     }
-    d.add_to_window(base, t, g);
+    if (const auto w = find_written(d, t, {})) {
+        add_written(d, *w, g);
+    } else {
+        d.add_to_window(base, t, g);
+    }
 }
 
 void rule_permute(differentiation & d, ggml_tensor * t, ggml_tensor * g) {

@@ -2,6 +2,7 @@
 // 2 and 3, where consecutive matrices of b may share one of a.
 
 #include "rules.h"
+#include "written.h"
 
 namespace plumb {
 
@@ -14,6 +15,16 @@ static ggml_tensor * stacked(differentiation & d, ggml_tensor * t, ggml_tensor *
     return d.reshaped(b, ne);
 }
 
+// The same rows of each matrix.
+static ggml_tensor * picked_rows(differentiation & d, ggml_tensor * t, const std::vector<int32_t> & rows) {
+    std::vector<uint8_t> indices;
+    for (int64_t i = 0; i < t->ne[2] * t->ne[3]; i++) {
+        indices.insert(indices.end(), (const uint8_t *) rows.data(), (const uint8_t *) (rows.data() + rows.size()));
+    }
+    const int64_t ne[] = { (int64_t) rows.size(), t->ne[2], t->ne[3], 1 };
+    return ggml_get_rows(d.ctx, t, d.graph.constant(GGML_TYPE_I32, ne, std::move(indices)));
+}
+
 void rule_mul_mat(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     ggml_tensor *a = t->src[0], *b = t->src[1];
     g = d.contiguous(g);
@@ -23,7 +34,13 @@ void rule_mul_mat(differentiation & d, ggml_tensor * t, ggml_tensor * g) {
     if (d.needs(a)) {
         ggml_tensor * columns_b = d.transpose(stacked(d, t, b, a));
         ggml_tensor * columns_g = d.transpose(stacked(d, t, g, a));
-        d.add(a, ggml_mul_mat(d.ctx, columns_b, columns_g));
+        if (const auto w = find_written(d, a, { 0, 1 })) {
+            ggml_tensor *& restricted = w->dim == 0 ? columns_b : columns_g;
+            restricted                = w->dim < 0 ? restricted : picked_rows(d, restricted, w->cells);
+            add_written(d, *w, ggml_mul_mat(d.ctx, columns_b, columns_g));
+        } else {
+            d.add(a, ggml_mul_mat(d.ctx, columns_b, columns_g));
+        }
     }
 }
 

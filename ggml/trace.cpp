@@ -45,9 +45,11 @@ traced * trace::resolve_copy(const ggml_tensor * leaf) {
     const std::string name(first + 1, last);
     traced *          found = nullptr;
     for (traced & t : storage) {
-        if (t.kind == traced::node && t.name == name && t.type == leaf->type && memcmp(t.ne, leaf->ne, sizeof t.ne) == 0) {
+        if (t.kind == traced::node && t.name == name && t.type == leaf->type &&
+            memcmp(t.ne, leaf->ne, sizeof t.ne) == 0) {
             if (found) {
-                throw graph_error(std::string(leaf->name) + ": a copy between devices of one of several nodes of that name");
+                throw graph_error(std::string(leaf->name) +
+                                  ": a copy between devices of one of several nodes of that name");
             }
             found = &t;
         }
@@ -73,12 +75,13 @@ traced * trace::record_leaf(ggml_tensor * tensor) {
         }
         traced & t = storage.emplace_back();
         describe(t, tensor);
-        const auto usage = tensor->buffer ? ggml_backend_buffer_get_usage(tensor->buffer) : GGML_BACKEND_BUFFER_USAGE_COMPUTE;
-        t.kind           = usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS ? traced::weight :
-                           usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE ? traced::input :
-                                                                        traced::state;
-        t.original       = t.kind == traced::input ? nullptr : tensor;
-        it               = seen.emplace(tensor, &t).first;
+        const auto usage =
+            tensor->buffer ? ggml_backend_buffer_get_usage(tensor->buffer) : GGML_BACKEND_BUFFER_USAGE_COMPUTE;
+        t.kind     = usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS   ? traced::weight
+                     : usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE ? traced::input
+                                                                  : traced::state;
+        t.original = t.kind == traced::input ? nullptr : tensor;
+        it         = seen.emplace(tensor, &t).first;
     }
     traced & t = *it->second;
     if (t.kind == traced::input && t.value.empty() && n_cuts >= first_block) {
@@ -111,7 +114,8 @@ traced * trace::record_node(ggml_tensor * tensor) {
     }
     for (const traced * s : t.src) {
         auto it = s && s != &t ? writer.find(memory_of(s)) : writer.end();
-        t.stale = t.stale || (it != writer.end() && memory_of(s)->kind != traced::state && computed_of(s) != it->second);
+        t.stale =
+            t.stale || (it != writer.end() && memory_of(s)->kind != traced::state && computed_of(s) != it->second);
     }
     if (!tensor->view_src) {
         return &t;
@@ -153,8 +157,8 @@ bool trace::on_node(ggml_tensor * tensor, bool ask) noexcept {
             return captured.count(t->index) > 0;
         }
         if (b->second != n_cuts) {
-            throw graph_error(t->name + (b->second < n_cuts ? " is computed more than once in a graph" :
-                                                              " is computed before " + names[n_cuts]));
+            throw graph_error(t->name + (b->second < n_cuts ? " is computed more than once in a graph"
+                                                            : " is computed before " + names[n_cuts]));
         }
         cuts[n_cuts++]  = t;
         const bool read = b->second >= first_block - 1 && b->second < (int32_t) names.size() - 1;

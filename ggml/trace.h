@@ -35,22 +35,23 @@ struct traced {
         state,  // a leaf that outlives the graph and is not a weight: a key/value cache
     };
 
-    kind_t    kind;
-    int32_t   index = -1;  // place in the graph, nodes only
-    ggml_type type;
-    int64_t   ne[GGML_MAX_DIMS];
-    size_t    nb[GGML_MAX_DIMS];
-    ggml_op   op;
-    int32_t   op_params[GGML_MAX_OP_PARAMS / sizeof(int32_t)];
+    kind_t      kind;
+    int32_t     index = -1; // place in the graph, nodes only
+    ggml_type   type;
+    int64_t     ne[GGML_MAX_DIMS];
+    size_t      nb[GGML_MAX_DIMS];
+    ggml_op     op;
+    int32_t     op_params[GGML_MAX_OP_PARAMS / sizeof(int32_t)];
     std::string name;
 
     std::array<const traced *, GGML_MAX_SRC> src{};
-    const traced * view_src  = nullptr; // whose memory a view shares; never itself a view
-    size_t         view_offs = 0;       // in that memory
-    const traced * written   = nullptr; // if that memory is a state: the node that last wrote to it before this one, if any
-    bool           stale     = false;   // reads memory that an operator has overwritten meanwhile, in place
-    ggml_tensor *  original  = nullptr; // weights and states: the tensor itself
-    std::vector<uint8_t> value;         // inputs, boundaries, captured nodes
+    const traced *                           view_src  = nullptr; // whose memory a view shares; never itself a view
+    size_t                                   view_offs = 0;       // in that memory
+    const traced *                           written =
+        nullptr; // if that memory is a state: the node that last wrote to it before this one, if any
+    bool                 stale    = false;   // reads memory that an operator has overwritten meanwhile, in place
+    ggml_tensor *        original = nullptr; // weights and states: the tensor itself
+    std::vector<uint8_t> value;              // inputs, boundaries, captured nodes
 
     bool is_view() const {
         return op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
@@ -96,17 +97,17 @@ class trace {
     traced * resolve_copy(const ggml_tensor * leaf);
     void     keep_value(traced & t, const ggml_tensor * tensor);
 
-    std::vector<std::string>                         names;
-    std::map<std::string, int32_t>                   boundary_of;
-    std::set<int32_t>                                captured; // node indices
-    int32_t                                          first_block = 0;
-    std::deque<traced>                               storage;  // addresses stay
-    std::vector<const traced *>                      order;
-    std::vector<const traced *>                      cuts;     // one a boundary, null until it is seen
-    int32_t                                          n_cuts = 0;
-    std::unordered_map<const ggml_tensor *, traced *> seen;
-    std::unordered_map<const traced *, const traced *> writer;  // memory -> the operator that wrote to it in place, last
-    std::string                                      error;
+    std::vector<std::string>                           names;
+    std::map<std::string, int32_t>                     boundary_of;
+    std::set<int32_t>                                  captured; // node indices
+    int32_t                                            first_block = 0;
+    std::deque<traced>                                 storage; // addresses stay
+    std::vector<const traced *>                        order;
+    std::vector<const traced *>                        cuts; // one a boundary, null until it is seen
+    int32_t                                            n_cuts = 0;
+    std::unordered_map<const ggml_tensor *, traced *>  seen;
+    std::unordered_map<const traced *, const traced *> writer; // memory -> the operator that wrote to it in place, last
+    std::string                                        error;
 };
 
 // The tensor whose memory t shares: t itself unless it is a view.

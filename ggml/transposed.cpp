@@ -18,7 +18,8 @@ constexpr int64_t n_tile    = 64; // rows that are made floats and written out t
 constexpr int64_t n_columns = 16; // columns written together: as many output lines as stay in the first cache
 
 // Rows [begin, begin + n_tile) of one matrix [k, n] of any type into columns of [n, k].
-void transpose_rows(const ggml_tensor * weight, const char * from, float * to, int64_t begin, std::vector<float> & tile) {
+void transpose_rows(const ggml_tensor * weight, const char * from, float * to, int64_t begin,
+                    std::vector<float> & tile) {
     const int64_t k = weight->ne[0], n = weight->ne[1];
     const int64_t rows = std::min(n_tile, n - begin);
     tile.resize(n_tile * k);
@@ -47,7 +48,7 @@ void transpose_on_host(const ggml_tensor * weight, const char * data, float * to
     auto                 work = [&] {
         std::vector<float> tile;
         for (int64_t i; (i = next++) < tiles * matrices;) {
-            const int64_t m  = i / tiles;
+            const int64_t m = i / tiles;
             const size_t  at = (m % weight->ne[2]) * weight->nb[2] + (m / weight->ne[2]) * weight->nb[3];
             transpose_rows(weight, data + at, to + m * weight->ne[0] * weight->ne[1], (i % tiles) * n_tile, tile);
         }
@@ -96,7 +97,8 @@ void transposed_weights::fill(device & where, ggml_tensor * weight, ggml_tensor 
     const bool host = ggml_backend_buffer_is_host(weight->buffer);
     if (!host && ggml_backend_is_cpu(where.backend.get())) {
         throw graph_error(std::string(weight->name) + ": repacked for the CPU (" +
-                          ggml_backend_buffer_name(weight->buffer) + ") and cannot be read back; open the model with "
+                          ggml_backend_buffer_name(weight->buffer) +
+                          ") and cannot be read back; open the model with "
                           "use_extra_bufts = false");
     }
     if (weight->type != GGML_TYPE_F32 && !ggml_get_type_traits(weight->type)->to_float) {
@@ -122,11 +124,12 @@ ggml_tensor * transposed_weights::of(device & where, ggml_tensor * weight) {
         }
     }
     copy c;
-    c.context.reset(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/ true }));
+    c.context.reset(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/true }));
     if (!c.context) {
         throw std::bad_alloc();
     }
-    c.tensor = ggml_new_tensor_4d(c.context.get(), GGML_TYPE_F32, weight->ne[1], weight->ne[0], weight->ne[2], weight->ne[3]);
+    c.tensor =
+        ggml_new_tensor_4d(c.context.get(), GGML_TYPE_F32, weight->ne[1], weight->ne[0], weight->ne[2], weight->ne[3]);
     ggml_format_name(c.tensor, "%s (transposed)", weight->name);
     c.buffer.reset(ggml_backend_alloc_ctx_tensors(c.context.get(), where.backend.get()));
     if (!c.buffer) {

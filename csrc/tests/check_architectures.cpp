@@ -28,7 +28,7 @@ constexpr unsigned seconds_a_model = 300;
 // What a child tells its parent, through a pipe.
 struct report {
     char   architecture[64];
-    char   kind[32];    // why gradients are not for it, or empty
+    char   kind[32]; // why gradients are not for it, or empty
     int    verdict;
     double logits, at_answer, at_all;
     bool   shared_right; // with several sequences a batch too
@@ -40,10 +40,10 @@ const char * exempt(const llama_model * model) {
     if (llama_model_has_encoder(model) || !llama_model_has_decoder(model)) {
         return "encoder";
     }
-    return llama_model_is_recurrent(model) ? "recurrent" :
-           llama_model_is_hybrid(model)    ? "hybrid" :
-           llama_model_is_diffusion(model) ? "diffusion" :
-                                             "";
+    return llama_model_is_recurrent(model)   ? "recurrent"
+           : llama_model_is_hybrid(model)    ? "hybrid"
+           : llama_model_is_diffusion(model) ? "diffusion"
+                                             : "";
 }
 
 void check(const char * path, report & r) {
@@ -59,14 +59,14 @@ void check(const char * path, report & r) {
     }
     llama_model_meta_val_str(model, "general.architecture", r.architecture, sizeof r.architecture);
     snprintf(r.kind, sizeof r.kind, "%s", exempt(model));
-    const gradient_verdict alone = plumb::check_gradients(model, 7, /*share =*/ false);
+    const gradient_verdict alone = plumb::check_gradients(model, 7, /*share =*/false);
     r.verdict                    = alone.verdict;
     r.logits                     = alone.logits;
     r.at_answer                  = alone.at_answer;
     r.at_all                     = alone.at_all;
     snprintf(r.reason, sizeof r.reason, "%s", alone.reason.c_str());
     r.shared_right = alone.verdict == gradient_verdict::right &&
-                     plumb::check_gradients(model, 7, /*share =*/ true).verdict == gradient_verdict::right;
+                     plumb::check_gradients(model, 7, /*share =*/true).verdict == gradient_verdict::right;
 }
 
 report check_in_child(const std::string & path) {
@@ -124,10 +124,11 @@ int main(int argc, char ** argv) {
 
     const char * const names[]   = { "right", "refused", "wrong" };
     int                counts[3] = {}, n_exempt = 0;
-    printf("| model | verdict | logits | at the last prompt token | over all positions | several sequences | reason |\n");
+    printf(
+        "| model | verdict | logits | at the last prompt token | over all positions | several sequences | reason |\n");
     printf("|---|---|---|---|---|---|---|\n");
     for (const std::string & path : paths) {
-        report      r     = check_in_child(path);
+        report       r    = check_in_child(path);
         const char * name = names[r.verdict];
         if (r.kind[0] && r.verdict != gradient_verdict::right) {
             n_exempt++;
@@ -149,7 +150,7 @@ int main(int argc, char ** argv) {
         }
         fflush(stdout);
     }
-    printf("\n%d right, %d refused, %d wrong; %d exempt (recurrent, hybrid, diffusion models and encoders)\n", counts[0],
-           counts[1], counts[2], n_exempt);
+    printf("\n%d right, %d refused, %d wrong; %d exempt (recurrent, hybrid, diffusion models and encoders)\n",
+           counts[0], counts[1], counts[2], n_exempt);
     return counts[gradient_verdict::wrong] > 0 ? 1 : 0;
 }

@@ -24,9 +24,9 @@ constexpr int32_t n_continuation = 4;
 struct nudge {
     std::string        node;
     std::vector<float> by; // empty: only reads
-    int32_t            row = -1;
+    int32_t            row          = -1;
     int64_t            n_batch_rows = 0;
-    double             norm = 0; // of the row, or the mean over rows, before
+    double             norm         = 0; // of the row, or the mean over rows, before
 
     bool on_node(ggml_tensor * t, bool ask) {
         if (node != t->name) {
@@ -39,7 +39,7 @@ struct nudge {
         ggml_backend_tensor_get(t, h.data(), 0, ggml_nbytes(t));
         // The last block may keep the outputs' rows alone, the first of which is the last prompt token's.
         const int64_t first = row < 0 ? 0 : t->ne[1] == n_batch_rows ? row : 0, last = row < 0 ? t->ne[1] : first + 1;
-        norm                = 0;
+        norm = 0;
         for (int64_t r = first; r < last; r++) {
             double sum = 0;
             for (int64_t i = 0; i < t->ne[0]; i++) {
@@ -206,15 +206,19 @@ gradient_verdict check_gradients(llama_model * model, uint32_t seed, bool share)
         gradient_params params;
         params.n_ctx = params.n_rows = 256;
         params.share                 = share;
-        gradient_engine    engine(model, params);
+        gradient_engine      engine(model, params);
         std::vector<int32_t> layers = { 0, n_layer / 2, n_layer - 1 };
         layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
         // The other continuation comes first: what it adds to the one that is checked would be seen.
-        const request_view request = { prompt.data(), n_prompt, 0, 0, { { other.data(), 2 }, { one.data(), n_continuation } } };
+        const request_view request = {
+            prompt.data(), n_prompt, 0, 0, { { other.data(), 2 }, { one.data(), n_continuation } }
+        };
         std::vector<float> at_answer(2 * layers.size() * n_embd), at_all(at_answer);
         int32_t            status[2];
-        engine.run({ request }, { layers.data(), (int32_t) layers.size(), false, false, nullptr, at_answer.data(), &status[0] });
-        engine.run({ request }, { layers.data(), (int32_t) layers.size(), false, true, nullptr, at_all.data(), &status[1] });
+        engine.run({ request },
+                   { layers.data(), (int32_t) layers.size(), false, false, nullptr, at_answer.data(), &status[0] });
+        engine.run({ request },
+                   { layers.data(), (int32_t) layers.size(), false, true, nullptr, at_all.data(), &status[1] });
         if (status[0] != PLUMB_OK || status[1] != PLUMB_OK) {
             v.reason = "gradients have status " + std::to_string(status[0]) + " and " + std::to_string(status[1]);
             return v;
@@ -232,7 +236,7 @@ gradient_verdict check_gradients(llama_model * model, uint32_t seed, bool share)
                 x = (float) ((double) random() / 4294967296.0 - 0.5);
             }
             for (bool all : { false, true }) {
-                const float * from = (all ? at_all : at_answer).data() + (layers.size() + l) * n_embd;
+                const float *            from = (all ? at_all : at_answer).data() + (layers.size() + l) * n_embd;
                 const std::vector<float> gradient(from, from + n_embd);
                 hook.row       = all ? -1 : n_prompt - 1;
                 double & error = all ? v.at_all : v.at_answer;
@@ -249,9 +253,10 @@ gradient_verdict check_gradients(llama_model * model, uint32_t seed, bool share)
                 }
             }
         }
-        const bool ok = v.logits <= logits_tolerance && v.at_answer <= gradient_tolerance && v.at_all <= gradient_tolerance;
-        v.verdict     = ok ? gradient_verdict::right : gradient_verdict::wrong;
-        v.reason      = ok ? "" : "differs";
+        const bool ok =
+            v.logits <= logits_tolerance && v.at_answer <= gradient_tolerance && v.at_all <= gradient_tolerance;
+        v.verdict = ok ? gradient_verdict::right : gradient_verdict::wrong;
+        v.reason  = ok ? "" : "differs";
     } catch (const failure & e) {
         v.verdict = e.status == PLUMB_UNSUPPORTED ? gradient_verdict::refused : gradient_verdict::wrong;
         v.reason  = e.message;

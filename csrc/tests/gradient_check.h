@@ -12,10 +12,10 @@ namespace plumb {
 
 struct gradient_verdict {
     enum { right, refused, wrong } verdict = wrong;
-    std::string reason;               // why refused, or what is wrong
-    double      logits       = 0;     // largest difference of a replayed logit, over the largest logit
-    double      at_answer    = 0;     // relative errors of slopes along the gradient and along a random direction, the
-    double      at_all       = 0;     // larger one: at the last prompt token, and summed over all positions
+    std::string reason;        // why refused, or what is wrong
+    double      logits    = 0; // largest difference of a replayed logit, over the largest logit
+    double      at_answer = 0; // relative errors of slopes along the gradient and along a random direction, the
+    double      at_all    = 0; // larger one: at the last prompt token, and summed over all positions
 };
 
 constexpr double logits_tolerance   = 1e-5;

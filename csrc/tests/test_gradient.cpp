@@ -61,8 +61,8 @@ struct result {
     std::vector<int32_t> statuses;
 };
 
-result run(gradient_engine & engine, const request_set & requests, std::vector<int32_t> layers, bool log_probability = false,
-           bool all_positions = false, const plumb_cancel * cancel = nullptr) {
+result run(gradient_engine & engine, const request_set & requests, std::vector<int32_t> layers,
+           bool log_probability = false, bool all_positions = false, const plumb_cancel * cancel = nullptr) {
     result r;
     r.gradients.resize((size_t) requests.n_continuations * layers.size() * 64);
     r.statuses.resize(requests.views.size(), -1);
@@ -124,11 +124,15 @@ TEST_F(gradients, do_not_depend_on_the_batch) {
                 continue;
             }
             gradient_engine small(model.get(), params(n_rows));
-            EXPECT_LT(relative_difference(expected.gradients, run(small, requests, { 0, 2, 3 }, false, all_positions).gradients), 1e-5)
+            EXPECT_LT(relative_difference(expected.gradients,
+                                          run(small, requests, { 0, 2, 3 }, false, all_positions).gradients),
+                      1e-5)
                 << n_rows;
         }
         gradient_engine one_by_one(model.get(), params(0, false));
-        EXPECT_LT(relative_difference(expected.gradients, run(one_by_one, requests, { 0, 2, 3 }, false, all_positions).gradients), 1e-5);
+        EXPECT_LT(relative_difference(expected.gradients,
+                                      run(one_by_one, requests, { 0, 2, 3 }, false, all_positions).gradients),
+                  1e-5);
     }
 }
 
@@ -172,8 +176,8 @@ TEST_F(gradients, compute_few_rows) {
 
 // d log softmax(z)_t = dz_t - sum_v p_v dz_v, with the gradients of all 128 logits.
 TEST_F(gradients, of_log_probabilities_follow_from_those_of_logits) {
-    const auto                                          prompt = tiny_tokens(12, 5);
-    std::vector<std::vector<std::vector<llama_token>>> one = { { prompt } };
+    const auto                                         prompt = tiny_tokens(12, 5);
+    std::vector<std::vector<std::vector<llama_token>>> one    = { { prompt } };
     for (llama_token t = 0; t < 128; t++) {
         one[0].push_back({ t });
     }
@@ -186,8 +190,9 @@ TEST_F(gradients, of_log_probabilities_follow_from_those_of_logits) {
     cp.n_threads = cp.n_threads_batch = 1;
     cp.type_k = cp.type_v = GGML_TYPE_F32;
     cp.flash_attn_type    = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    std::unique_ptr<llama_context, void (*)(llama_context *)> context(llama_init_from_model(model.get(), cp), llama_free);
-    std::vector<llama_token> tokens = prompt;
+    std::unique_ptr<llama_context, void (*)(llama_context *)> context(llama_init_from_model(model.get(), cp),
+                                                                      llama_free);
+    std::vector<llama_token>                                  tokens = prompt;
     ASSERT_EQ(llama_decode(context.get(), llama_batch_get_one(tokens.data(), (int32_t) tokens.size())), 0);
     const float *       z = llama_get_logits_ith(context.get(), -1);
     std::vector<double> p(128);
@@ -212,13 +217,14 @@ TEST_F(gradients, of_log_probabilities_follow_from_those_of_logits) {
 
 TEST_F(gradients, of_what_is_too_long_are_refused_and_others_taken) {
     const request_set requests({
-        { tiny_tokens(300, 1), { 1, 2 } },             // more than the context
+        { tiny_tokens(300, 1), { 1, 2 } }, // more than the context
         { tiny_tokens(10, 1), { 1, 2 } },
-        { tiny_tokens(10, 1), tiny_tokens(40, 2) },    // more than a graph's rows
-        { tiny_tokens(30, 1), { 1 }, { 2, 3 } },       // at all positions too
+        { tiny_tokens(10, 1), tiny_tokens(40, 2) }, // more than a graph's rows
+        { tiny_tokens(30, 1), { 1 }, { 2, 3 } },    // at all positions too
     });
-    gradient_engine engine(model.get(), params(16));
-    EXPECT_EQ(run(engine, requests, { 1 }).statuses, (std::vector<int32_t>{ PLUMB_TOO_LONG, PLUMB_OK, PLUMB_TOO_LONG, PLUMB_OK }));
+    gradient_engine   engine(model.get(), params(16));
+    EXPECT_EQ(run(engine, requests, { 1 }).statuses,
+              (std::vector<int32_t>{ PLUMB_TOO_LONG, PLUMB_OK, PLUMB_TOO_LONG, PLUMB_OK }));
     EXPECT_EQ(run(engine, requests, { 1 }, false, true).statuses,
               (std::vector<int32_t>{ PLUMB_TOO_LONG, PLUMB_OK, PLUMB_TOO_LONG, PLUMB_TOO_LONG }));
 }

@@ -22,7 +22,7 @@ using model_ptr = std::unique_ptr<llama_model, void (*)(llama_model *)>;
 std::vector<float> gradients_of(llama_model * model) {
     const auto         prompt = tiny_tokens(15, 4);
     const llama_token  one[] = { 1, 2, 3 }, other[] = { 9, 8 };
-    const request_view request = { prompt.data(), (int32_t) prompt.size(), 0, 0, { { one, 3 }, { other, 2 } } };
+    const request_view request  = { prompt.data(), (int32_t) prompt.size(), 0, 0, { { one, 3 }, { other, 2 } } };
     const int32_t      layers[] = { 0, 1, 2, 3 };
     std::vector<float> out(2 * 4 * 64);
     gradient_params    params;
@@ -36,7 +36,7 @@ class devices_of_a_model : public testing::TestWithParam<std::tuple<std::string,
 
 TEST_P(devices_of_a_model, do_not_change_its_gradients) {
     const auto & [architecture, n_gpu_layers] = GetParam();
-    ggml_backend_dev_t rpc[] = { server->device(), nullptr };
+    ggml_backend_dev_t rpc[]                  = { server->device(), nullptr };
     const model_ptr    here(tiny_model(architecture, 1), llama_model_free);
     const model_ptr    there(tiny_model(architecture, 1, rpc, n_gpu_layers), llama_model_free);
     const auto         expected = gradients_of(here.get()), found = gradients_of(there.get());
@@ -51,7 +51,8 @@ TEST_P(devices_of_a_model, do_not_change_its_gradients) {
 
 // 5: four blocks and the head on the device. 3: half of the blocks on the CPU. 0 would be the CPU alone.
 INSTANTIATE_TEST_SUITE_P(rpc, devices_of_a_model,
-                         testing::Combine(testing::Values("llama", "gemma3", "llama-moe", "phi3"), testing::Values(5, 3)));
+                         testing::Combine(testing::Values("llama", "gemma3", "llama-moe", "phi3"),
+                                          testing::Values(5, 3)));
 
 } // namespace
 

@@ -105,9 +105,9 @@ void set_weights(ggml_tensor * tensor, void * seed) {
 } // namespace
 
 const std::vector<std::string> & tiny_architectures() {
-    static const std::vector<std::string> names = { "llama",  "llama-moe", "qwen2", "qwen3",  "qwen2moe", "gemma2",
-                                                    "gemma3", "phi2",      "phi3",  "gpt2",   "olmo2",    "falcon",
-                                                    "cohere2", "gptneox" };
+    static const std::vector<std::string> names = { "llama",  "llama-moe", "qwen2",   "qwen3",  "qwen2moe",
+                                                    "gemma2", "gemma3",    "phi2",    "phi3",   "gpt2",
+                                                    "olmo2",  "falcon",    "cohere2", "gptneox" };
     return names;
 }
 

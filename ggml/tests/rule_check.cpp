@@ -50,7 +50,8 @@ ggml_tensor * rule_check::weight(problem & p, ggml_type type, std::vector<int64_
     contexts.emplace_back(ggml_init({ ggml_tensor_overhead(), nullptr, true }), ggml_free);
     ggml_tensor * t = ggml_new_tensor(contexts.back().get(), type, GGML_MAX_DIMS, ne.data());
     ggml_set_name(t, "weight");
-    buffers.emplace_back(ggml_backend_alloc_ctx_tensors(contexts.back().get(), where.backend.get()), ggml_backend_buffer_free);
+    buffers.emplace_back(ggml_backend_alloc_ctx_tensors(contexts.back().get(), where.backend.get()),
+                         ggml_backend_buffer_free);
     ggml_backend_buffer_set_usage(buffers.back().get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
 
     const std::vector<float> v = p.draw(ggml_nelements(t), -1.0f, 1.0f);
@@ -72,7 +73,8 @@ static std::vector<ggml_tensor *> nodes_of(ggml_tensor * result) {
     return { ggml_graph_nodes(graph), ggml_graph_nodes(graph) + ggml_graph_n_nodes(graph) };
 }
 
-std::string rule_check::operator()(const std::function<ggml_tensor *(problem &)> & build, float step, double tolerance) {
+std::string rule_check::operator()(const std::function<ggml_tensor *(problem &)> & build, float step,
+                                   double tolerance) {
     workspace     work(where, 1000);
     problem       p(work);
     ggml_tensor * result = build(p);

@@ -43,7 +43,8 @@ class rule_check {
 
     // Differences with that step, four points a component; a tolerance relative to the largest component of a variable's
     // gradient. Returns what is wrong, or an empty string.
-    std::string operator()(const std::function<ggml_tensor *(problem &)> & build, float step = 2e-2f, double tolerance = 1e-3);
+    std::string operator()(const std::function<ggml_tensor *(problem &)> & build, float step = 2e-2f,
+                           double tolerance = 1e-3);
 
     // A tensor of any type in a buffer of weights on the device.
     ggml_tensor * weight(problem & p, ggml_type type, std::vector<int64_t> ne);

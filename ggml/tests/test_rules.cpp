@@ -23,8 +23,9 @@ class rules : public testing::TestWithParam<const char *> {
     rules() : all(1), remote(open()), where(remote ? *remote : all.cpu()), off(where) {}
 
     static std::unique_ptr<device> open() {
-        return strcmp(GetParam(), "rpc") == 0 ? std::make_unique<device>(ggml_backend_dev_init(server->device(), nullptr)) :
-                                                nullptr;
+        return strcmp(GetParam(), "rpc") == 0
+                   ? std::make_unique<device>(ggml_backend_dev_init(server->device(), nullptr))
+                   : nullptr;
     }
 
     devices                 all; // one thread: more would only wait for each other on graphs as small as these
@@ -37,10 +38,13 @@ class rules : public testing::TestWithParam<const char *> {
 
 TEST_P(rules, add_sub_mul_div) {
     for (auto op : { ggml_add, ggml_sub, ggml_mul, ggml_div }) {
-        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3 }), p.variable({ 5, 3 }, 0.7f, 2.0f)); }), "");
+        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3 }), p.variable({ 5, 3 }, 0.7f, 2.0f)); }),
+                  "");
         // broadcast over rows, and over columns
-        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3, 2 }), p.variable({ 5 }, 0.7f, 2.0f)); }), "");
-        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3 }), p.variable({ 1, 3 }, 0.7f, 2.0f)); }), "");
+        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3, 2 }), p.variable({ 5 }, 0.7f, 2.0f)); }),
+                  "");
+        EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 5, 3 }), p.variable({ 1, 3 }, 0.7f, 2.0f)); }),
+                  "");
     }
     // the same tensor more than once
     EXPECT_EQ(off([](problem & p) {
@@ -88,7 +92,8 @@ TEST_P(rules, soft_cap) {
 // ---- activations -------------------------------------------------------------------------------------------------------
 
 TEST_P(rules, smooth_activations) {
-    for (auto op : { ggml_silu, ggml_tanh, ggml_sigmoid, ggml_exp, ggml_neg, ggml_softplus, ggml_expm1, ggml_gelu_erf }) {
+    for (auto op :
+         { ggml_silu, ggml_tanh, ggml_sigmoid, ggml_exp, ggml_neg, ggml_softplus, ggml_expm1, ggml_gelu_erf }) {
         EXPECT_EQ(off([&](problem & p) { return op(p.ctx, p.variable({ 6, 4 })); }), "");
     }
     EXPECT_EQ(off([](problem & p) { return ggml_gelu_erf(p.ctx, p.variable({ 6, 4 }, -0.03f, 0.03f)); }), "");
@@ -111,8 +116,8 @@ TEST_P(rules, activations_with_a_corner) {
 }
 
 TEST_P(rules, gated_units) {
-    for (ggml_glu_op op : { GGML_GLU_OP_REGLU, GGML_GLU_OP_GEGLU, GGML_GLU_OP_SWIGLU, GGML_GLU_OP_GEGLU_ERF,
-                            GGML_GLU_OP_GEGLU_QUICK }) {
+    for (ggml_glu_op op :
+         { GGML_GLU_OP_REGLU, GGML_GLU_OP_GEGLU, GGML_GLU_OP_SWIGLU, GGML_GLU_OP_GEGLU_ERF, GGML_GLU_OP_GEGLU_QUICK }) {
         const bool   table     = op == GGML_GLU_OP_GEGLU || op == GGML_GLU_OP_GEGLU_QUICK;
         const float  step      = table ? table_step : 2e-2f;
         const double tolerance = table ? table_tolerance : 1e-3;
@@ -125,10 +130,12 @@ TEST_P(rules, gated_units) {
             EXPECT_EQ(off([&](problem & p) { return ggml_glu(p.ctx, gate(p, 10), op, swapped); }, step, tolerance), "")
                 << ggml_glu_op_name(op);
         }
-        EXPECT_EQ(off([&](problem & p) {
-                      ggml_tensor * x = gate(p, 5);
-                      return ggml_glu_split(p.ctx, x, p.variable({ 5, 3 }), op);
-                  }, step, tolerance),
+        EXPECT_EQ(off(
+                      [&](problem & p) {
+                          ggml_tensor * x = gate(p, 5);
+                          return ggml_glu_split(p.ctx, x, p.variable({ 5, 3 }), op);
+                      },
+                      step, tolerance),
                   "")
             << ggml_glu_op_name(op);
     }
@@ -139,7 +146,8 @@ TEST_P(rules, limited_gated_units) {
         auto unit = [&](problem & p, ggml_tensor * gate, ggml_tensor * linear) {
             p.avoid(-2.0f, 0.1f);
             p.avoid(2.0f, 0.1f);
-            return oai ? ggml_swiglu_oai(p.ctx, gate, linear, 1.702f, 2.0f) : ggml_swiglu_clamp(p.ctx, gate, linear, 2.0f);
+            return oai ? ggml_swiglu_oai(p.ctx, gate, linear, 1.702f, 2.0f)
+                       : ggml_swiglu_clamp(p.ctx, gate, linear, 2.0f);
         };
         EXPECT_EQ(off([&](problem & p) {
                       ggml_tensor * gate = p.variable({ 8, 4 }, -3.0f, 3.0f);
@@ -174,8 +182,8 @@ TEST_P(rules, norms) {
 TEST_P(rules, views) {
     // fused query, key and value
     EXPECT_EQ(off([](problem & p) {
-                  ggml_tensor * x    = ggml_sqr(p.ctx, p.variable({ 12, 3 }));
-                  auto          part = [&](int i) { return ggml_view_2d(p.ctx, x, 4, 3, x->nb[1], i * 4 * sizeof(float)); };
+                  ggml_tensor * x = ggml_sqr(p.ctx, p.variable({ 12, 3 }));
+                  auto part = [&](int i) { return ggml_view_2d(p.ctx, x, 4, 3, x->nb[1], i * 4 * sizeof(float)); };
                   return ggml_add(p.ctx, ggml_mul(p.ctx, part(0), part(1)), part(2));
               }),
               "");
@@ -196,7 +204,8 @@ TEST_P(rules, views) {
 }
 
 TEST_P(rules, other_layouts) {
-    EXPECT_EQ(off([](problem & p) { return ggml_sqr(p.ctx, ggml_reshape_2d(p.ctx, p.variable({ 4, 3, 2 }), 8, 3)); }), "");
+    EXPECT_EQ(off([](problem & p) { return ggml_sqr(p.ctx, ggml_reshape_2d(p.ctx, p.variable({ 4, 3, 2 }), 8, 3)); }),
+              "");
     EXPECT_EQ(off([](problem & p) {
                   ggml_tensor * x = ggml_permute(p.ctx, p.variable({ 4, 3, 2, 2 }), 2, 0, 3, 1);
                   return ggml_sqr(p.ctx, ggml_cont(p.ctx, x));
@@ -211,7 +220,9 @@ TEST_P(rules, other_layouts) {
                   return ggml_sqr(p.ctx, ggml_cont_2d(p.ctx, x, 8, 3));
               }),
               "");
-    EXPECT_EQ(off([](problem & p) { return ggml_sqr(p.ctx, ggml_cpy(p.ctx, p.variable({ 4, 3 }), p.constant({ 12 }))); }), "");
+    EXPECT_EQ(
+        off([](problem & p) { return ggml_sqr(p.ctx, ggml_cpy(p.ctx, p.variable({ 4, 3 }), p.constant({ 12 }))); }),
+        "");
     EXPECT_EQ(off([](problem & p) { return ggml_sqr(p.ctx, ggml_dup(p.ctx, p.variable({ 4, 3 }))); }), "");
 }
 
@@ -247,7 +258,8 @@ TEST_P(rules, get_rows) {
     // a router's weights of the experts that it chose
     EXPECT_EQ(off([](problem & p) {
                   ggml_tensor * x = scores(p);
-                  return ggml_get_rows(p.ctx, ggml_reshape_3d(p.ctx, ggml_sqr(p.ctx, x), 1, 4, 3), ggml_top_k(p.ctx, x, 2));
+                  return ggml_get_rows(p.ctx, ggml_reshape_3d(p.ctx, ggml_sqr(p.ctx, x), 1, 4, 3),
+                                       ggml_top_k(p.ctx, x, 2));
               }),
               "");
 }
@@ -257,8 +269,8 @@ TEST_P(rules, mixture_of_experts) {
     auto weights = [](problem & p) {
         ggml_tensor * x     = scores(p);
         ggml_tensor * probs = ggml_reshape_3d(p.ctx, ggml_soft_max(p.ctx, x), 1, 4, 3);
-        ggml_tensor * w     = ggml_reshape_2d(p.ctx, ggml_get_rows(p.ctx, probs, ggml_argsort_top_k(p.ctx, x, 2)), 2, 3);
-        ggml_tensor * sum   = ggml_clamp(p.ctx, ggml_sum_rows(p.ctx, w), 6e-5f, INFINITY);
+        ggml_tensor * w   = ggml_reshape_2d(p.ctx, ggml_get_rows(p.ctx, probs, ggml_argsort_top_k(p.ctx, x, 2)), 2, 3);
+        ggml_tensor * sum = ggml_clamp(p.ctx, ggml_sum_rows(p.ctx, w), 6e-5f, INFINITY);
         return ggml_reshape_3d(p.ctx, ggml_div(p.ctx, w, sum), 1, 2, 3);
     };
     EXPECT_EQ(off(weights), "");
@@ -278,8 +290,39 @@ TEST_P(rules, set_rows) {
                   ggml_tensor * cache = ggml_dup(p.ctx, p.constant({ 4, 6 }));
                   ggml_tensor * x     = p.variable({ 4, 3 });
                   ggml_tensor * kept  = ggml_set_rows(p.ctx, cache, x, p.filled(GGML_TYPE_I64, { 3 }, rows));
-                  ggml_tensor * v = ggml_view_3d(p.ctx, kept, 2, 5, 2, kept->nb[1], 2 * sizeof(float), kept->nb[1]);
+                  ggml_tensor * v     = ggml_view_3d(p.ctx, kept, 2, 5, 2, kept->nb[1], 2 * sizeof(float), kept->nb[1]);
                   return ggml_sqr(p.ctx, ggml_cont(p.ctx, v));
+              }),
+              "");
+    // keys and values as attention caches them: a row a token, and an element each, transposed
+    EXPECT_EQ(off([&](problem & p) {
+                  ggml_tensor * cache = ggml_dup(p.ctx, p.constant({ 4, 8 }));
+                  ggml_tensor * x     = p.variable({ 4, 3 });
+                  ggml_tensor * kept  = ggml_set_rows(p.ctx, cache, x, p.filled(GGML_TYPE_I64, { 3 }, rows));
+                  ggml_tensor * k     = ggml_view_3d(p.ctx, kept, 2, 2, 7, 2 * sizeof(float), kept->nb[1], 0);
+                  return ggml_mul_mat(p.ctx, ggml_permute(p.ctx, k, 0, 2, 1, 3), p.variable({ 2, 5, 4 }));
+              }),
+              "");
+    EXPECT_EQ(off([&](problem & p) {
+                  std::vector<int64_t> elements;
+                  for (int64_t cell : rows) {
+                      for (int64_t i = 0; i < 4; i++) {
+                          elements.push_back(i * 8 + cell);
+                      }
+                  }
+                  ggml_tensor * cache = ggml_dup(p.ctx, p.constant({ 1, 32 }));
+                  ggml_tensor * x     = ggml_reshape_2d(p.ctx, p.variable({ 4, 3 }), 1, 12);
+                  ggml_tensor * kept  = ggml_set_rows(p.ctx, cache, x, p.filled(GGML_TYPE_I64, { 12 }, elements));
+                  ggml_tensor * v     = ggml_view_3d(p.ctx, kept, 7, 2, 2, 16 * sizeof(float), 8 * sizeof(float), 0);
+                  return ggml_mul_mat(p.ctx, ggml_permute(p.ctx, v, 0, 2, 1, 3), p.variable({ 7, 5, 4 }));
+              }),
+              "");
+    // a view that does not show all of the rows
+    EXPECT_EQ(off([&](problem & p) {
+                  ggml_tensor * cache = ggml_dup(p.ctx, p.constant({ 4, 6 }));
+                  ggml_tensor * x     = p.variable({ 4, 3 });
+                  ggml_tensor * kept  = ggml_set_rows(p.ctx, cache, x, p.filled(GGML_TYPE_I64, { 3 }, rows));
+                  return ggml_mul_mat(p.ctx, ggml_view_2d(p.ctx, kept, 4, 4, kept->nb[1], 0), p.variable({ 4, 2 }));
               }),
               "");
     // into something computed
@@ -300,9 +343,11 @@ TEST_P(rules, mul_mat_by_weight) {
                   return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F32, { 32, 7 }), p.variable({ 32, 3 }));
               }),
               "");
-    EXPECT_EQ(off([&](problem & p) {
-                  return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F16, { 32, 7 }), p.variable({ 32, 3 }));
-              }, 0.25f, 5e-3),
+    EXPECT_EQ(off(
+                  [&](problem & p) {
+                      return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F16, { 32, 7 }), p.variable({ 32, 3 }));
+                  },
+                  0.25f, 5e-3),
               "");
     EXPECT_EQ(off([&](problem & p) { // one matrix for two heads
                   return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F32, { 8, 5, 2 }), p.variable({ 8, 3, 4 }));
@@ -312,10 +357,10 @@ TEST_P(rules, mul_mat_by_weight) {
 
 TEST_P(rules, mul_mat_of_activations) {
     for (const auto & [a, b] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-             { { 4, 5 },    { 4, 3 }       },
-             { { 4, 5, 2 }, { 4, 3, 6 }    }, // grouped queries: two key heads, six query heads
-             { { 4, 5 },    { 4, 3, 2, 2 } },
-    }) {
+             { { 4, 5 }, { 4, 3 } },
+             { { 4, 5, 2 }, { 4, 3, 6 } }, // grouped queries: two key heads, six query heads
+             { { 4, 5 }, { 4, 3, 2, 2 } },
+         }) {
         EXPECT_EQ(off([&, a = a, b = b](problem & p) {
                       ggml_tensor * x = p.variable(a);
                       return ggml_mul_mat(p.ctx, x, p.variable(b));
@@ -347,8 +392,8 @@ TEST_P(rules, experts) {
 
 // The copy holds the same numbers as the weight does, type by type.
 TEST_P(rules, transposed_copies) {
-    for (ggml_type type : { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
-                            GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K }) {
+    for (ggml_type type : { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+                            GGML_TYPE_Q5_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K }) {
         workspace            work(where, 10);
         problem              p(work);
         const int64_t        k = 256, n = 70, m = 2;
@@ -396,8 +441,8 @@ TEST_P(rules, rope) {
             EXPECT_EQ(off([&](problem & p) {
                           ggml_tensor * x = p.variable({ 8, 2, 3 });
                           return ggml_rope_ext(p.ctx, x, p.filled(GGML_TYPE_I32, { 3 }, positions),
-                                               p.constant({ n_dims / 2 }, 0.8f, 1.2f), n_dims, mode, 64, 1000.0f, 0.5f, 1.0f,
-                                               1.1f, 32.0f, 1.0f);
+                                               p.constant({ n_dims / 2 }, 0.8f, 1.2f), n_dims, mode, 64, 1000.0f, 0.5f,
+                                               1.0f, 1.1f, 32.0f, 1.0f);
                       }),
                       "");
         }
@@ -407,8 +452,8 @@ TEST_P(rules, rope) {
         EXPECT_EQ(off([&](problem & p) {
                       int           sections[4] = { 2, 1, 1, 0 };
                       ggml_tensor * x           = p.variable({ 8, 2, 3 });
-                      return ggml_rope_multi(p.ctx, x, p.filled(GGML_TYPE_I32, { 12 }, four), nullptr, 8, sections, mode, 64,
-                                             1000.0f, 1.0f, 0.0f, 1.0f, 32.0f, 1.0f);
+                      return ggml_rope_multi(p.ctx, x, p.filled(GGML_TYPE_I32, { 12 }, four), nullptr, 8, sections,
+                                             mode, 64, 1000.0f, 1.0f, 0.0f, 1.0f, 32.0f, 1.0f);
                   }),
                   "");
     }
@@ -417,7 +462,8 @@ TEST_P(rules, rope) {
 // ---- what has no gradient ----------------------------------------------------------------------------------------------
 
 // What differentiating the result y of x says.
-std::string refusal(device & where, transposed_weights & copies, const std::function<ggml_tensor *(ggml_context *, ggml_tensor *)> & op) {
+std::string refusal(device & where, transposed_weights & copies,
+                    const std::function<ggml_tensor *(ggml_context *, ggml_tensor *)> & op) {
     workspace       work(where, 200);
     problem         p(work);
     ggml_tensor *   x = p.variable({ 8, 3 });

@@ -27,6 +27,7 @@ type answer struct {
 	Peak    int64   `json:"peak,omitempty"`   // the process's largest resident memory so far, in bytes
 }
 
+// tasks is what may be asked for; llama.go adds two.
 var tasks = map[string]func(*bench, request) (answer, error){
 	"score":     (*bench).score,         // every option of every item
 	"contrast":  (*bench).contrast,      // the residual stream after layers at the last token of the biased and anti option

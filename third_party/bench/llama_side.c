@@ -7,7 +7,6 @@
 #include "plumb.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { MAX_TOKENS = 512 }; // what llama.cpp's own benchmark takes, and its default for one graph
 
@@ -71,12 +70,6 @@ void llama_side_free(llama_side * side) {
     free(side);
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
-}
-
 double llama_side_decode(llama_side * side, int32_t n, int32_t batch, int32_t hook_layer) {
     if (n < 1 || n > MAX_TOKENS || batch < 1 || n % batch != 0) {
         return -1;
@@ -93,13 +86,13 @@ double llama_side_decode(llama_side * side, int32_t n, int32_t batch, int32_t ho
     }
     llama_memory_clear(llama_get_memory(side->context), true);
 
-    const double start = now();
+    const int64_t start = llama_time_us();
     for (int32_t i = 0; i < n; i += batch) {
         if (llama_decode(side->context, llama_batch_get_one(tokens + i, batch)) != 0) {
             return -1;
         }
     }
     llama_synchronize(side->context);
-    const double seconds = now() - start;
+    const double seconds = 1e-6 * (double) (llama_time_us() - start);
     return plumb_hooks_end(side->hooks, NULL) == PLUMB_OK ? seconds : -1;
 }
