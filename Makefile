@@ -43,7 +43,7 @@ native:
 ## make demo       build, fetch a small real model and audit it
 demo: build
 	@third_party/fetch.py model smollm2 >/dev/null
-	@bin/plumb audit bbq --model smollm2 --out demo-run
+	@bin/plumb audit bbq --model smollm2 --out demo-run --resume
 
 ## make test       every test: the scripts' and Go's, the C++ ones as they are and under sanitizers
 test: test-scripts test-cpp test-sanitized test-go
