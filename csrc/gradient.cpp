@@ -116,8 +116,11 @@ bool gradient_engine::fits(const request_view & request, size_t begin, size_t en
         }
         new_prefix = request.n_prompt - 1 - shared;
     }
-    return items.size() + (end - begin) <= (size_t) n_sequences &&
-           (int32_t) traced_batch.size() + rows <= params.n_rows &&
+    // One sequence may be as long as a graph, but for rows of logits: all positions of a long prompt.
+    const bool room = (int32_t) traced_batch.size() + rows <= params.n_rows ||
+                      (items.empty() && end - begin == 1 && rows <= (int32_t) llama_n_batch(context.get()) &&
+                       request.continuations[begin].second <= params.n_rows);
+    return room && items.size() + (end - begin) <= (size_t) n_sequences &&
            (int32_t) (prefix.size() + traced_batch.size()) + new_prefix + rows <= params.n_ctx;
 }
 

@@ -25,7 +25,7 @@ namespace plumb {
 
 struct gradient_params {
     int32_t n_ctx           = 0; // tokens that a batch may hold; 0: the model's, at most 4096
-    int32_t n_rows          = 0; // rows that are differentiated together, at most; 0: 128
+    int32_t n_rows          = 0; // rows that are differentiated together, at most; 0: 128. Or one sequence of up to 512
     int32_t n_threads       = 1;
     bool    share           = true; // several sequences a batch: where token tries are right for the architecture
     size_t  transposed_size = (size_t) 1 << 30; // bytes of transposed weights to keep from one batch to the next
@@ -48,8 +48,8 @@ class gradient_engine {
     gradient_engine(llama_model * model, const gradient_params & params);
     ~gradient_engine();
 
-    // Fills job.out and job.statuses: PLUMB_OK, PLUMB_TOO_LONG (more tokens than the context holds, or than one graph's rows
-    // where all are differentiated) or PLUMB_NOT_FINITE. Throws failure: PLUMB_UNSUPPORTED where the architecture cannot be
+    // Fills job.out and job.statuses: PLUMB_OK, PLUMB_TOO_LONG (more tokens than the context holds, or more rows to
+    // differentiate than one graph has) or PLUMB_NOT_FINITE. Throws failure: PLUMB_UNSUPPORTED where the architecture cannot be
     // differentiated, PLUMB_CANCELLED, PLUMB_OUT_OF_MEMORY.
     void run(const std::vector<request_view> & requests, const gradient_job & job);
 

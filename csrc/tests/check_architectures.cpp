@@ -130,19 +130,18 @@ int main(int argc, char ** argv) {
     for (const std::string & path : paths) {
         report       r    = check_in_child(path);
         const char * name = names[r.verdict];
-        if (r.kind[0] && r.verdict != gradient_verdict::right) {
+        if (r.kind[0]) {
+            // A tiny model may have its recurrent block at the bottom, where nothing is replayed: that proves nothing.
             n_exempt++;
             name = "exempt";
-            if (r.verdict == gradient_verdict::refused) {
-                snprintf(r.reason, sizeof r.reason, "%s", r.kind);
-            }
+            snprintf(r.reason, sizeof r.reason, "%s", r.kind);
         } else {
             counts[r.verdict]++;
         }
         std::string reason = r.reason;
         std::replace(reason.begin(), reason.end(), '|', '/');
         const std::string stem = std::filesystem::path(path).stem().string();
-        if (r.verdict == gradient_verdict::right || r.logits > 0 || r.at_answer > 0) {
+        if (!r.kind[0] && r.verdict != gradient_verdict::refused) {
             printf("| %s | %s | %.1e | %.1e | %.1e | %s | %s |\n", stem.c_str(), name, r.logits, r.at_answer, r.at_all,
                    r.shared_right ? "right" : "no", reason.c_str());
         } else {
