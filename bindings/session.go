@@ -15,7 +15,7 @@ import (
 // SessionOptions lay out a session. The zero value takes plumb.h's defaults.
 type SessionOptions struct {
 	Context   int  // tokens that a batch may hold; 0: the model's, at most 4096
-	BatchRows int  // rows that one graph computes; 0: 256
+	BatchRows int  // rows that one graph computes; 0: 512
 	NoTrie    bool // score one sequence at a time
 }
 

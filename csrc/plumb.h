@@ -180,7 +180,7 @@ typedef struct plumb_session plumb_session;
 
 typedef struct plumb_session_params {
     int32_t n_ctx;        // tokens that a batch may hold; 0: the model's, at most 4096
-    int32_t n_batch_rows; // rows that one graph computes; 0: 256
+    int32_t n_batch_rows; // rows that one graph computes; 0: 512
     int32_t n_threads;    // 0: the model's
     bool    use_trie;     // compute what sequences share once, where the architecture is on the list
 } plumb_session_params;

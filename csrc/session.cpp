@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "architectures.h"
+#include "attention.h"
 #include "error.h"
 
 #include "ggml-cpu.h"
@@ -50,7 +51,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
             fail(PLUMB_UNSUPPORTED, "the architecture %s is a diffusion model; scoring needs a causal language model",
                              model->architecture.c_str());
         }
-        p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 256;
+        p.n_batch_rows = p.n_batch_rows > 0 ? p.n_batch_rows : 512;
         p.n_ctx        = p.n_ctx > 0 ? p.n_ctx : std::min(n_train, 4096);
         p.n_batch_rows = std::min(p.n_batch_rows, p.n_ctx);
         p.n_threads    = p.n_threads > 0 ? p.n_threads : model->n_threads;
@@ -75,12 +76,17 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         cp.kv_unified           = true;
         cp.swa_full = true; // a window's cache that is cut while sequences still differ would lose keys
         cp.no_perf  = true;
-        // scores must not depend on how a cache is rounded, nor on how threads divide a row of attention
-        cp.type_k              = GGML_TYPE_F32;
-        cp.type_v              = GGML_TYPE_F32;
-        cp.flash_attn_type     = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        cp.cb_eval             = plumb_hooks_eval;
-        cp.cb_eval_user_data   = session->hooks.get();
+        // scores must not depend on how a cache is rounded
+        cp.type_k          = GGML_TYPE_F32;
+        cp.type_v          = GGML_TYPE_F32;
+        cp.flash_attn_type = plumb::fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        cp.cb_eval_user_data = session.get();
+        cp.cb_eval           = [](ggml_tensor * node, bool ask, void * s) {
+            if (ask) {
+                plumb::keep_attention_in_f32(node);
+            }
+            return plumb_hooks_eval(node, ask, ((plumb_session *) s)->hooks.get());
+        };
         cp.abort_callback_data = session.get();
         cp.abort_callback = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
 
