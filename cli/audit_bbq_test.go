@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -287,5 +288,17 @@ func TestAuditBBQOfBadRows(t *testing.T) {
 		if _, err := os.Stat(strict); err == nil || notes != "" {
 			t.Errorf("%s: a refused audit left a run directory, or notes: %q", name, notes)
 		}
+	}
+}
+
+// A tokenizer that ends every text with an EOS would put one between prompt and option: the scores are those without it.
+func TestAuditBBQWithATokenizerThatAddsEOS(t *testing.T) {
+	ownCache(t)
+	items := func(dir string) []record.Record { _, items := readRun(t, dir); return items }
+	plain, ended := newRun(t), newRun(t)
+	mustPlumb(t, auditBBQ(tinyModelFile(t, tinyModel{seed: 3}), plain, "--sample", "4")...)
+	mustPlumb(t, auditBBQ(tinyModelFile(t, tinyModel{seed: 3, addsEOS: true}), ended, "--sample", "4")...)
+	if want, got := items(plain), items(ended); !reflect.DeepEqual(want, got) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -88,7 +88,7 @@ EXIT STATUS
 }
 
 // paperLayer is the layer of the paper's recipe, GCD appendix H.
-func paperLayer(layers int) int { return int(math.Round(0.64 * float64(layers))) }
+func paperLayer(layers int) int { return min(int(math.Round(0.64*float64(layers))), layers-1) }
 
 func runModelInfo(options modelInfoOptions, out io.Writer) error {
 	model, err := options.open(bindings.ModelOptions{})

@@ -53,8 +53,9 @@ func TestModelsThatCannotBeOpened(t *testing.T) {
 		"cut in the magic":    {head(t, tiny, 3), []string{"cut.gguf: not a GGUF file"}},
 		"cut in the header":   {head(t, tiny, 20), []string{"cut.gguf: its GGUF header is broken or cut off", "fetch the file again"}},
 		"cut in the metadata": {head(t, tiny, metadata), []string{"cut.gguf: its GGUF header is broken or cut off", "fetch the file again"}},
-		"cut in the tensors":  {head(t, tiny, 100_000), []string{"cut.gguf: cut off: 100000 bytes of 182304; fetch the file again"}},
-		"cut at the end":      {head(t, tiny, -1), []string{"cut.gguf: cut off: 182303 bytes of 182304; fetch the file again"}},
+		"cut in the tensors":  {head(t, tiny, 100_000), []string{"cut.gguf: cut off: 100000 bytes of 182336; fetch the file again"}},
+		"cut at the end":      {head(t, tiny, -1), []string{"cut.gguf: cut off: 182335 bytes of 182336; fetch the file again"}},
+		"too many layers":     {tinyModelFile(t, tinyModel{layers: 513}), []string{"tiny.gguf: llama.block_count is 513, and llama.cpp takes 1 to 512 layers; convert the model again"}},
 		"no tensor":           {textFile(t, string((&gguf{}).bytes())), []string{"text: llama.cpp cannot load it: "}},
 		"architecture":        {textFile(t, strings.Replace(string(tinyModel{}.bytes()), "architecture\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00llama", "architecture\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00lemma", 1)), []string{"text: llama.cpp cannot load it: ", "unknown model architecture: 'lemma'"}},
 	} {

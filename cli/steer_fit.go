@@ -154,7 +154,7 @@ func (o *steerFitOptions) check() error {
 // layersOf reads --layer for a model.
 func (o *steerFitOptions) layersOf(n int) ([]int, error) {
 	if o.layers == "" {
-		return []int{min(paperLayer(n), n-1)}, nil
+		return []int{paperLayer(n)}, nil
 	}
 	if o.layers == "all" {
 		layers := make([]int, n)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -16,6 +17,8 @@ type tinyModel struct {
 	noVocabulary bool
 	chatTemplate string
 	context      int // 0: 4096
+	layers       int // as the file says; 0: as many as it has
+	addsEOS      bool
 }
 
 const (
@@ -54,7 +57,7 @@ func (m tinyModel) bytes() []byte {
 	}
 	g.number("llama.context_length", context)
 	g.number("llama.embedding_length", tinyWidth)
-	g.number("llama.block_count", tinyLayers)
+	g.number("llama.block_count", cmp.Or(m.layers, tinyLayers))
 	g.number("llama.feed_forward_length", tinyHidden)
 	g.number("llama.attention.head_count", tinyHeads)
 	g.float("llama.attention.layer_norm_rms_epsilon", 1e-5)
@@ -66,6 +69,7 @@ func (m tinyModel) bytes() []byte {
 		g.text("tokenizer.ggml.model", "llama")
 		g.vocabulary(tokens, types)
 		g.bool("tokenizer.ggml.add_space_prefix", false)
+		g.bool("tokenizer.ggml.add_eos_token", m.addsEOS)
 	}
 	if m.chatTemplate != "" {
 		g.text("tokenizer.chat_template", m.chatTemplate)

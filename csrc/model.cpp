@@ -27,6 +27,25 @@ plumb_model::~plumb_model() {
 
 namespace {
 
+// llama.cpp aborts on more layers than its arrays hold (LLAMA_MAX_LAYERS).
+void check_block_count(const char * path, const gguf_context * gguf) {
+    constexpr uint32_t max_layers = 512;
+    const int64_t      arch       = gguf_find_key(gguf, "general.architecture");
+    if (arch < 0 || gguf_get_kv_type(gguf, arch) != GGUF_TYPE_STRING) {
+        return; // llama.cpp's loader says so
+    }
+    const std::string key   = std::string(gguf_get_val_str(gguf, arch)) + ".block_count";
+    const int64_t     count = gguf_find_key(gguf, key.c_str());
+    if (count < 0 || gguf_get_kv_type(gguf, count) != GGUF_TYPE_UINT32) {
+        return;
+    }
+    const uint32_t n = gguf_get_val_u32(gguf, count);
+    if (n == 0 || n > max_layers) {
+        fail(PLUMB_FORMAT, "%s: %s is %u, and llama.cpp takes 1 to %u layers; convert the model again", path, key.c_str(), n,
+             max_layers);
+    }
+}
+
 // Says why a file cannot be a whole GGUF file, before llama.cpp, whose loader only returns a null pointer.
 void check_file(const char * path) {
     struct stat st;
@@ -53,6 +72,7 @@ void check_file(const char * path) {
         fail(PLUMB_FORMAT, "%s: its GGUF header is broken or cut off%s%s; fetch the file again", path,
              why.empty() ? "" : ": ", why.c_str());
     }
+    check_block_count(path, gguf.get());
     uint64_t end = gguf_get_data_offset(gguf.get());
     for (int64_t i = 0; i < gguf_get_n_tensors(gguf.get()); i++) {
         end = std::max<uint64_t>(end, gguf_get_data_offset(gguf.get()) + gguf_get_tensor_offset(gguf.get(), i) +
@@ -176,8 +196,8 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
         llama_model * llama = llama_model_load_from_file(path, lp);
         if (!llama) {
             const std::string why = plumb::take_logged_error();
-            fail(status_of_load_error(why), "%s: llama.cpp cannot load it: %s", path,
-                 why.empty() ? "no reason given" : why.c_str());
+            fail(status_of_load_error(why), "%s: llama.cpp cannot load it: %s; check the file, or take another conversion of the model",
+                 path, why.empty() ? "no reason given" : why.c_str());
         }
         model = wrap(llama, true, p.n_threads);
     });
@@ -252,6 +272,10 @@ plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t
             fail(PLUMB_TOO_LONG, "a text of %zu bytes has too many tokens", n_text);
         }
         *n = count < 0 ? -count : count;
+        // An EOS that the tokenizer puts after every text would end a prompt before its continuation.
+        if (add_special && count > 0 && llama_vocab_get_add_eos(model->vocab)) {
+            *n -= 1;
+        }
     });
 }
 

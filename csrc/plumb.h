@@ -116,7 +116,7 @@ const char * plumb_model_chat_template(const plumb_model * model);
 plumb_status plumb_chat_prompt(const plumb_model * model, const char * user, char * text, size_t size, size_t * n,
                                plumb_error * error);
 
-// Tokens of n_text bytes of UTF-8. add_special adds what the model asks for (BOS); parse_special reads the text of
+// Tokens of n_text bytes of UTF-8. add_special adds the BOS that the model asks for (no EOS); parse_special reads the text of
 // special tokens as such. Writes at most n_max tokens and sets *n to how many there are.
 plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t n_text, bool add_special,
                             bool parse_special, int32_t * tokens, int32_t n_max, int32_t * n, plumb_error * error);

@@ -192,6 +192,7 @@ func TestBadRows(t *testing.T) {
 		{"polarity", change(t, "nonneg", strings.Repeat("long\\n", 50)), `question_polarity is "long\nlong\n`},
 		{"no id", change(t, `"example_id": 7, `, ""), "example_id is missing"},
 		{"broken id", change(t, `"example_id": 7`, `"example_id": 7.5`), `example_id is "7.5", not a whole number`},
+		{"control character", change(t, `"category": "Age"`, `"category": "A\u0007ge"`), "another control character"},
 		{"slash", change(t, `"question_index": "3"`, `"question_index": "3/4"`), "category or question_index holds a slash"},
 		{"same text", change(t, `"The boy "`, `"The uncle"`), "two options have the same text"},
 		{"other category", change(t, `"Age"`, `"Religion"`), `category is "Religion" in a file of Age`},

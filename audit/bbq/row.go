@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -98,8 +99,9 @@ func (r *row) item() (Item, [3]answer, error) {
 		}
 	}
 	// The two are parts of identifiers that join them by a slash.
-	if strings.ContainsAny(r.Category, "/\r\n\t") || strings.ContainsAny(string(r.QuestionIndex), "/\r\n\t") {
-		return fail("category or question_index holds a slash, a tab or a line break")
+	unfit := func(c rune) bool { return c == '/' || unicode.IsControl(c) }
+	if strings.ContainsFunc(r.Category, unfit) || strings.ContainsFunc(string(r.QuestionIndex), unfit) {
+		return fail("category or question_index holds a slash, a tab, a line break or another control character")
 	}
 	id, err := strconv.Atoi(string(r.ExampleID))
 	if err != nil || id < 0 {

@@ -43,7 +43,7 @@ func (s *Summary) Group(category, condition string) *Group {
 // interval is its value). A group's items are resampled by themselves, from a stream named after them: its interval does
 // not depend on what else was audited, and All of one category has the intervals of that category.
 func Summarize(set *Set, draws int, seed uint64) *Summary {
-	s := &Summary{ReadOut: set.ReadOut, Draws: draws, Seed: seed, Items: len(set.Items), Failures: set.Failures}
+	s := &Summary{Groups: []Group{}, ReadOut: set.ReadOut, Draws: draws, Seed: seed, Items: len(set.Items), Failures: set.Failures}
 	var categories, conditions []string
 	members := make(map[[2]string][]*Item)
 	for i := range set.Items {

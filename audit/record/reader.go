@@ -74,7 +74,7 @@ func readRun(dir string) (Run, []byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		if _, dirErr := os.Stat(dir); dirErr == nil && errors.Is(err, fs.ErrNotExist) {
-			return Run{}, nil, fmt.Errorf("%s is not a run directory: it has no %s", dir, RunFile)
+			return Run{}, nil, fmt.Errorf("%s is not a run directory: it has no %s; name the directory that an audit kept its run in", dir, RunFile)
 		}
 		return Run{}, nil, err
 	}

@@ -68,6 +68,9 @@ func prepare(dir string, resume bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.MkdirAll(dir, 0o755)
 	}
+	if errors.Is(err, unix.ENOTDIR) {
+		return fmt.Errorf("%s is a file, and a run is kept in a directory; choose another name", dir)
+	}
 	if err != nil {
 		return err
 	}
