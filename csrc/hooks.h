@@ -50,8 +50,10 @@ struct plumb_hooks {
     bool asked(const ggml_tensor * tensor);
     void computed(ggml_tensor * tensor);
 
+    // Does what the plan says of a layer to its residual stream, wherever that is kept. Throws failure.
+    void apply(ggml_tensor * tensor, int32_t layer);
+
   private:
-    void             apply(ggml_tensor * tensor, int32_t layer);
     void             apply_one(ggml_tensor * tensor, const plumb::planned_hook & h, const std::vector<int> & batch_row);
     std::vector<int> batch_rows(const ggml_tensor * tensor) const;
     void             check_tokens(const ggml_tensor * leaf);

@@ -227,6 +227,18 @@ plumb_status plumb_session_score(plumb_session * session, const plumb_requests *
                                  const plumb_steering * steering, size_t n_steering, plumb_cancel * cancel,
                                  float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error);
 
+typedef struct plumb_steering_set {
+    const plumb_steering * steering;
+    size_t                 n_steering; // 0: unsteered
+} plumb_steering_set;
+
+// Scores the requests under each of n_sets steerings, for less than one plumb_session_score a set: blocks up to the lowest
+// layer that a set steers are computed once a batch. logprobs[set][token] and statuses[set][request] are as above;
+// n_computed, if not NULL, gets the rows of which every block was computed.
+plumb_status plumb_session_score_sets(plumb_session * session, const plumb_requests * requests,
+                                      const plumb_steering_set * sets, size_t n_sets, plumb_cancel * cancel,
+                                      float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error);
+
 // Reads the residual stream after each of n_layers layers (PLUMB_LAYER_EMBEDDING counts as one), while scoring as above.
 // Sequences are read at the last token of every continuation if at_continuation, else at the last token of every prompt.
 // out gets n_layers * n_embd floats a continuation, or a request: out[sequence][layer][component].

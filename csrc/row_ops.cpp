@@ -3,6 +3,7 @@
 #include "error.h"
 
 #include "ggml-alloc.h"
+#include "ggml-cpu.h"
 
 #include <cmath>
 
@@ -15,6 +16,9 @@ struct row_ops::device {
     explicit device(ggml_backend_dev_t dev) : backend(ggml_backend_dev_init(dev, nullptr)) {
         if (!backend) {
             fail(PLUMB_ERROR, "the device %s cannot be opened a second time", ggml_backend_dev_name(dev));
+        }
+        if (ggml_backend_is_cpu(backend)) {
+            ggml_backend_cpu_set_n_threads(backend, 1); // starting threads takes longer than a few rows do
         }
         alloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
     }

@@ -27,6 +27,23 @@ int32_t longest_path(const request_view & request, bool with_ends) {
     return longest;
 }
 
+void mark_not_finite(const std::vector<request_view> & requests, size_t from, int32_t n, const steered_scores & to) {
+    for (size_t r = from; r < from + n; r++) {
+        if (to.statuses[r] != PLUMB_OK) {
+            continue;
+        }
+        int32_t n_tokens = 0;
+        for (const auto & [tokens, count] : requests[r].continuations) {
+            (void) tokens;
+            n_tokens += count;
+        }
+        const float * p = to.logprobs + requests[r].first_token;
+        if (!std::all_of(p, p + n_tokens, [](float x) { return std::isfinite(x); })) {
+            to.statuses[r] = PLUMB_NOT_FINITE;
+        }
+    }
+}
+
 } // namespace
 
 int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
@@ -65,9 +82,11 @@ void score_job::run() {
         std::vector<int32_t> ends; // which sequence's residual stream each end of the batch is
         for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
             const request_view & request = requests[r];
-            statuses[r]                  = PLUMB_OK;
-            if (longest_path(request, with_ends) > session.params.n_ctx) {
-                statuses[r] = PLUMB_TOO_LONG;
+            const bool too_long = longest_path(request, with_ends) > session.params.n_ctx;
+            for (const steered_scores & to : steerings) {
+                to.statuses[r] = too_long ? PLUMB_TOO_LONG : PLUMB_OK;
+            }
+            if (too_long) {
                 continue;
             }
             if (with_ends) {
@@ -93,28 +112,26 @@ void score_job::run() {
                 score(alone, { with_ends ? request.first_continuation + (int32_t) c : (int32_t) from });
             }
         }
-        for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
-            if (statuses[r] != PLUMB_OK) {
-                continue;
-            }
-            int32_t n_tokens = 0;
-            for (const auto & [tokens, count] : requests[r].continuations) {
-                (void) tokens;
-                n_tokens += count;
-            }
-            const float * p = logprobs + requests[r].first_token;
-            if (!std::all_of(p, p + n_tokens, [](float x) { return std::isfinite(x); })) {
-                statuses[r] = PLUMB_NOT_FINITE;
-            }
+        for (const steered_scores & to : steerings) {
+            mark_not_finite(requests, from, n, to);
         }
         from += n;
     }
 }
 
-// Decodes the trie, in graphs of at most n_batch_rows rows, and puts its log-probabilities and residual streams where they
-// belong. ends: for each continuation's end (or each request's prompt end) of the trie, the index of its residual streams.
 void score_job::score(const trie & t, const std::vector<int32_t> & ends) {
     const trie_layout layout = t.layout();
+    if (steerings.size() > 1 && score_by_replay(layout)) {
+        return;
+    }
+    for (const steered_scores & to : steerings) {
+        score(layout, ends, to);
+    }
+}
+
+// Decodes the trie, in graphs of at most n_batch_rows rows, and puts its log-probabilities and residual streams where they
+// belong. ends: for each continuation's end (or each request's prompt end) of the trie, the index of its residual streams.
+void score_job::score(const trie_layout & layout, const std::vector<int32_t> & ends, const steered_scores & to) {
     llama_memory_clear(llama_get_memory(session.context.get()), false);
 
     const std::vector<int32_t> * end_rows = nullptr;
@@ -140,7 +157,7 @@ void score_job::score(const trie & t, const std::vector<int32_t> & ends) {
             rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
         }
         std::vector<float> read(residuals ? rows.size() * residuals->n_layers * n_embd : 0);
-        decode(layout, begin, end, rows, read);
+        decode(layout, begin, end, to, rows, read);
         for (size_t e = 0; residuals && e < ends.size(); e++) {
             const int32_t row = (*end_rows)[e];
             if (row < begin || row >= end) {
@@ -181,26 +198,19 @@ struct owned_batch {
     ~owned_batch() { llama_batch_free(batch); }
 };
 
-// log p(token | row) for the targets of rows [begin, end), by as many threads as the model computes with.
+} // namespace
+
 void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
-                       float * out) {
-    const size_t               n_vocab = llama_vocab_n_tokens(session.model->vocab);
-    std::vector<const float *> logits(end - begin, nullptr);
-    std::vector<double>        normaliser(end - begin);
-    std::vector<int32_t>       rows;
-    for (int32_t i = 0; i < end - begin; i++) {
-        if (layout.logits[begin + i]) {
-            logits[i] = llama_get_logits_ith(session.context.get(), i);
-            rows.push_back(i);
-        }
-    }
-    auto work = [&](size_t first, size_t step) {
-        for (size_t k = first; k < rows.size(); k += step) {
-            normaliser[rows[k]] = log_sum_exp(logits[rows[k]], n_vocab);
+                       const std::vector<const float *> & logits, float * out) {
+    const size_t        n_vocab = llama_vocab_n_tokens(session.model->vocab);
+    std::vector<double> normaliser(logits.size());
+    auto                work = [&](size_t first, size_t step) {
+        for (size_t k = first; k < logits.size(); k += step) {
+            normaliser[k] = log_sum_exp(logits[k], n_vocab);
         }
     };
     std::vector<std::thread> helpers;
-    const size_t             n_threads = std::min<size_t>(session.params.n_threads, rows.size());
+    const size_t             n_threads = std::min<size_t>(session.params.n_threads, logits.size());
     for (size_t i = 1; i < n_threads; i++) {
         helpers.emplace_back(work, i, n_threads);
     }
@@ -208,24 +218,29 @@ void log_probabilities(const plumb_session & session, const trie_layout & layout
     for (std::thread & helper : helpers) {
         helper.join();
     }
+    std::vector<int32_t> output_of(end - begin, -1);
+    for (int32_t i = 0, k = 0; i < end - begin; i++) {
+        if (layout.logits[begin + i]) {
+            output_of[i] = k++;
+        }
+    }
     for (const trie_target & t : layout.targets) {
         if (t.row >= begin && t.row < end) {
-            out[t.out] = (float) (logits[t.row - begin][t.token] - normaliser[t.row - begin]);
+            const int32_t k = output_of[t.row - begin];
+            out[t.out]      = (float) (logits[k][t.token] - normaliser[k]);
         }
     }
 }
 
-} // namespace
-
-void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const std::vector<int32_t> & read_rows,
-                       std::vector<float> & read) {
+void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
+                       const std::vector<int32_t> & read_rows, std::vector<float> & read) {
     if (is_cancelled(session.cancel)) {
         fail(PLUMB_CANCELLED, "cancelled");
     }
     owned_batch owned(layout, begin, end);
 
     // steering acts first, so that what is read is the steered residual stream
-    std::vector<plumb_hook> plan = plan_of(steering, n_steering);
+    std::vector<plumb_hook> plan = plan_of(to.steering, to.n_steering);
     for (int32_t l = 0; residuals && !read_rows.empty() && l < residuals->n_layers; l++) {
         plumb_hook h = {};
         h.layer      = residuals->layers[l];
@@ -254,7 +269,13 @@ void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, c
         throw failure((plumb_status) error.status, error.message);
     }
     n_computed += end - begin;
-    log_probabilities(session, layout, begin, end, logprobs);
+    std::vector<const float *> logits;
+    for (int32_t i = 0; i < end - begin; i++) {
+        if (layout.logits[begin + i]) {
+            logits.push_back(llama_get_logits_ith(session.context.get(), i));
+        }
+    }
+    log_probabilities(session, layout, begin, end, logits, to.logprobs);
 }
 
 } // namespace plumb

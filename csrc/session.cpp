@@ -28,6 +28,18 @@ void plumb_cancel_free(plumb_cancel * cancel) {
     delete cancel;
 }
 
+// What is recorded is the residual stream before it is steered.
+static bool on_node(ggml_tensor * node, bool ask, void * user_data) {
+    plumb_session & session = *(plumb_session *) user_data;
+    if (ask) {
+        plumb::keep_attention_in_f32(node);
+        session.hooks_want_it = plumb_hooks_eval(node, true, session.hooks.get());
+        return (session.recording && session.recording->on_node(node, true)) || session.hooks_want_it;
+    }
+    const bool go_on = !session.recording || session.recording->on_node(node, false);
+    return (!session.hooks_want_it || plumb_hooks_eval(node, false, session.hooks.get())) && go_on;
+}
+
 plumb_session_params plumb_session_params_default(void) {
     plumb_session_params params = {};
     params.use_trie             = true;
@@ -81,12 +93,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         cp.type_v          = GGML_TYPE_F32;
         cp.flash_attn_type = plumb::fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
         cp.cb_eval_user_data = session.get();
-        cp.cb_eval           = [](ggml_tensor * node, bool ask, void * s) {
-            if (ask) {
-                plumb::keep_attention_in_f32(node);
-            }
-            return plumb_hooks_eval(node, ask, ((plumb_session *) s)->hooks.get());
-        };
+        cp.cb_eval           = on_node;
         cp.abort_callback_data = session.get();
         cp.abort_callback = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
 
@@ -123,13 +130,13 @@ plumb_status plumb_session_batch(const plumb_session * session, const plumb_requ
     });
 }
 
-static plumb_status score(plumb_session * session, const plumb_requests * requests, const plumb_steering * steering,
-                          size_t n_steering, plumb_cancel * cancel, const plumb::residual_request * residuals,
-                          float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
+static plumb_status score(plumb_session * session, const plumb_requests * requests,
+                          std::vector<plumb::steered_scores> steerings, plumb_cancel * cancel,
+                          const plumb::residual_request * residuals, int64_t * n_computed, plumb_error * error) {
     session->cancel           = cancel;
     const plumb_status status = plumb::guarded(error, [&] {
-        const auto       views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
-        plumb::score_job job   = { *session, views, steering, n_steering, residuals, logprobs, statuses };
+        const auto views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
+        plumb::score_job job = { *session, views, std::move(steerings), residuals };
         job.run();
         if (n_computed) {
             *n_computed = job.n_computed;
@@ -142,7 +149,24 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
 plumb_status plumb_session_score(plumb_session * session, const plumb_requests * requests,
                                  const plumb_steering * steering, size_t n_steering, plumb_cancel * cancel,
                                  float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
-    return score(session, requests, steering, n_steering, cancel, nullptr, logprobs, statuses, n_computed, error);
+    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, nullptr, n_computed, error);
+}
+
+plumb_status plumb_session_score_sets(plumb_session * session, const plumb_requests * requests,
+                                      const plumb_steering_set * sets, size_t n_sets, plumb_cancel * cancel,
+                                      float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
+    size_t n_tokens = 0;
+    for (int32_t r = 0, c = 0; r < requests->n_requests; r++) {
+        for (int32_t i = 0; i < requests->n_continuations[r]; i++) {
+            n_tokens += requests->n_tokens[c++];
+        }
+    }
+    std::vector<plumb::steered_scores> steerings;
+    for (size_t i = 0; i < n_sets; i++) {
+        steerings.push_back({ sets[i].steering, sets[i].n_steering, logprobs + i * n_tokens,
+                              statuses + i * requests->n_requests });
+    }
+    return score(session, requests, std::move(steerings), cancel, nullptr, n_computed, error);
 }
 
 plumb_status plumb_session_residuals(plumb_session * session, const plumb_requests * requests,
@@ -150,5 +174,5 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_reques
                                      int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
                                      int32_t * statuses, float * out, plumb_error * error) {
     const plumb::residual_request residuals = { layers, n_layers, at_continuation, out };
-    return score(session, requests, steering, n_steering, cancel, &residuals, logprobs, statuses, nullptr, error);
+    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, &residuals, nullptr, error);
 }

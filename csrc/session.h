@@ -7,6 +7,8 @@
 #include "model.h"
 #include "trie.h"
 
+#include "ggml/trace.h"
+
 #include <functional>
 #include <memory>
 #include <vector>
@@ -19,6 +21,10 @@ struct plumb_session {
     std::unique_ptr<llama_context, void (*)(llama_context *)>     context{ nullptr, llama_free };
     std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)> threads{ nullptr, nullptr };
     const plumb_cancel *                                          cancel = nullptr; // of the call that runs
+
+    plumb::trace * recording     = nullptr; // of the graph that runs, where its blocks are to be replayed
+    bool           can_replay    = true;    // until a replay was refused
+    bool           hooks_want_it = false;   // the node that the scheduler asked about last
 
     ~plumb_session();
 };
@@ -33,24 +39,37 @@ struct residual_request {
     float *         out;
 };
 
-// Scores requests, and reads residual streams on the way if there is a residual_request.
+// A steering, and where the scores under it go.
+struct steered_scores {
+    const plumb_steering * steering;
+    size_t                 n_steering;
+    float *                logprobs;
+    int32_t *              statuses;
+};
+
+// Scores requests under each of the steerings, and reads residual streams on the way if there is a residual_request (then
+// there is one steering).
 struct score_job {
     plumb_session &                   session;
     const std::vector<request_view> & requests;
-    const plumb_steering *            steering;
-    size_t                            n_steering;
+    std::vector<steered_scores>       steerings;
     const residual_request *          residuals; // may be null
-    float *                           logprobs;
-    int32_t *                         statuses;
     int64_t                           n_computed = 0;
 
     void run();
 
   private:
     void score(const trie & t, const std::vector<int32_t> & sequence_of_end);
-    void decode(const trie_layout & layout, int32_t begin, int32_t end, const std::vector<int32_t> & read_rows,
-                std::vector<float> & read);
+    void score(const trie_layout & layout, const std::vector<int32_t> & sequence_of_end, const steered_scores & to);
+    bool score_by_replay(const trie_layout & layout);
+    void decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
+                const std::vector<int32_t> & read_rows, std::vector<float> & read);
 };
+
+// log p(token | row) for the targets of rows [begin, end) of the layout, by as many threads as the model computes with.
+// logits holds, for each of the rows whose logits are needed, in order, where they are.
+void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
+                       const std::vector<const float *> & logits, float * out);
 
 // The steering as a plan on every row.
 std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering);

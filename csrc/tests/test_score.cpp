@@ -216,6 +216,58 @@ TEST_P(score, zero_strength_changes_no_bit) {
     }
 }
 
+// Blocks below what is steered are computed once, and the scores are those of each steering alone.
+TEST_P(score, under_several_steerings_equals_one_by_one) {
+    const tiny         t(GetParam());
+    std::vector<float> v(llama_model_n_embd(t.llama)), w(v.size());
+    for (size_t i = 0; i < v.size(); i++) {
+        v[i] = std::sin(1.0f + i) * 0.5f;
+        w[i] = std::cos(2.0f * i);
+    }
+    const std::vector<std::vector<plumb_steering>> sets = {
+        {},
+        { { 0, PLUMB_HOOK_ADD, 1.0f, v.data() } },
+        { { 1, PLUMB_HOOK_PROJECT_OUT, 0.0f, v.data() } },
+        { { 1, PLUMB_HOOK_PROJECT_OUT, 1.0f, v.data() } },
+        { { 3, PLUMB_HOOK_ADD, -1.0f, v.data() }, { 1, PLUMB_HOOK_ADD, 0.5f, w.data() } },
+        { { 2, PLUMB_HOOK_PROJECT_OUT, 1.0f, v.data() }, { 2, PLUMB_HOOK_ADD, 2.0f, w.data() } },
+        {},
+    };
+    std::vector<plumb_steering_set> c_sets;
+    for (const auto & set : sets) {
+        c_sets.push_back({ set.data(), set.size() });
+    }
+    const batch_of_requests b        = some_requests();
+    const plumb_requests    requests = b.get();
+    const size_t            n        = b.n_scores();
+    // The last layout's graphs are smaller than the batch: there each steering is decoded by itself.
+    for (const auto & params : { params_of(256, 256, true), params_of(256, 256, false), params_of(256, 7, true) }) {
+        plumb_error                                               error;
+        std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                          plumb_session_free);
+        std::vector<float>                                        scores(sets.size() * n);
+        std::vector<int32_t>                                      statuses(sets.size() * b.n_prompt.size(), -1);
+        int64_t                                                   n_computed = 0, n_alone = 0;
+        ASSERT_EQ(plumb_session_score_sets(session.get(), &requests, c_sets.data(), c_sets.size(), nullptr,
+                                           scores.data(), statuses.data(), &n_computed, &error),
+                  PLUMB_OK)
+            << error.message;
+        EXPECT_EQ(std::count(statuses.begin(), statuses.end(), PLUMB_OK), (long) statuses.size());
+        float moved = 0;
+        for (size_t s = 0; s < sets.size(); s++) {
+            const auto alone = plumb_scores(t.model, b, params, sets[s], &n_alone);
+            for (size_t i = 0; i < n; i++) {
+                EXPECT_NEAR(scores[s * n + i], alone[i], 1e-4) << "steering " << s << ", token " << i;
+                moved = std::max(moved, std::fabs(alone[i] - scores[i])); // of the first, unsteered one
+            }
+        }
+        EXPECT_GT(moved, 0.02);
+        if (params.n_batch_rows == 256) {
+            EXPECT_EQ(n_computed, n_alone);
+        }
+    }
+}
+
 TEST_P(score, projection_leaves_nothing_along_the_direction) {
     const tiny         t(GetParam());
     const int32_t      n_embd = llama_model_n_embd(t.llama), n_layer = llama_model_n_layer(t.llama);
