@@ -14,9 +14,11 @@ import (
 // request is one measurement asked for.
 type request struct {
 	Task   string `json:"task"`
-	Layers []int  `json:"layers"` // contrast, gradients
-	Tokens int    `json:"tokens"` // prompt, generate
-	Hook   *int   `json:"hook"`   // prompt, generate: the layer that is hooked, null for none
+	Layers []int  `json:"layers"` // contrast, gradients; sweep: one
+
+	Strengths []float32 `json:"strengths"` // sweep
+	Tokens    int       `json:"tokens"`    // prompt, generate
+	Hook      *int      `json:"hook"`      // prompt, generate: the layer that is hooked, null for none
 }
 
 // answer is what was measured.
@@ -30,6 +32,7 @@ type answer struct {
 // tasks is what may be asked for; llama.go adds two.
 var tasks = map[string]func(*bench, request) (answer, error){
 	"score":     (*bench).score,         // every option of every item
+	"sweep":     (*bench).sweep,         // the same under each of the strengths of a projection after a layer
 	"contrast":  (*bench).contrast,      // the residual stream after layers at the last token of the biased and anti option
 	"gradients": (*bench).takeGradients, // of every option's mean raw logit, after layers, at the last prompt token
 }
@@ -92,6 +95,21 @@ func (b *bench) score(request) (answer, error) {
 	seconds := time.Since(start).Seconds()
 	peak, err := peakMemory()
 	return answer{Seconds: seconds, Items: len(requests), Tokens: rows, Peak: peak}, err
+}
+
+func (b *bench) sweep(r request) (answer, error) {
+	direction := make([]float32, b.model.Info().Width)
+	for i := range direction {
+		direction[i] = float32(1 - 2*(i%2))
+	}
+	var sets [][]bindings.Steering
+	for _, strength := range r.Strengths {
+		sets = append(sets, []bindings.Steering{{Layer: r.Layers[0], Operator: bindings.ProjectOut, Strength: strength, Vector: direction}})
+	}
+	requests := b.requests()
+	start := time.Now()
+	_, err := b.session.ScoreSets(context.Background(), requests, sets)
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, err
 }
 
 // contrast takes the mean difference between the biased and the anti option.
