@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/bbq"
-	"plumb/audit/record"
 	"plumb/bindings"
 )
 
@@ -98,9 +95,7 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	if err != nil {
 		return err
 	}
-	var actions []bindings.Steering
 	if steering != nil {
-		actions = steering.actions
 		if task.items, err = steering.choose(task.items, options.half, notes); err != nil {
 			return err
 		}
@@ -110,59 +105,11 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	if dir == "" {
 		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
 	}
-	run := task.describe()
-	model.describe(&run, session)
-	if steering != nil {
-		run.Steering = steering.recorded
-	}
-	open := record.Create
-	if options.resume {
-		open = record.Resume
-	}
-	writer, err := open(dir, run)
-	if err != nil {
-		return err
-	}
-	if writer.Done() > 0 && writer.Done() < run.Items {
-		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", withCommas(writer.Done()), withCommas(run.Items))
-	}
-	s := scorer{
-		session:  session,
-		tokens:   tokens,
-		steering: actions,
-		run:      writer,
-		progress: newProgress(notes, run.Items, writer.Done()),
-	}
-	err = s.score(ctx, len(task.items), task.question)
-	s.progress.end()
-	err = cmp.Or(err, writer.Close())
-	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", withCommas(writer.Done()), withCommas(run.Items))
-	}
-	if err != nil {
+	asked := auditTask{run: task.describe(), question: task.question}
+	if err := asked.score(ctx, session, tokens, steering, dir, options.resume, notes); err != nil {
 		return err
 	}
 	return reportRun(dir, options.outputOptions, out)
-}
-
-// scoringSession makes a session that scores as the self-test found to be right.
-func (m *openedModel) scoringSession() (*bindings.Session, error) {
-	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.path, err)
-	}
-	return session, nil
-}
-
-// describe fills in what a run records of the model and of how it is asked.
-func (m *openedModel) describe(run *record.Run, session *bindings.Session) {
-	info, layout := m.Info(), session.Layout()
-	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), "CPU"
-	run.Model = record.Model{
-		SHA256: m.sha256, Name: filepath.Base(m.path), Architecture: info.Architecture,
-		Description: info.Description, NLayer: info.Layers, NEmbd: info.Width,
-	}
-	run.Scoring = record.Scoring{ContextTokens: layout.Context, BatchRows: layout.BatchRows, Trie: layout.Trie}
 }
 
 // renderedDefaultPrompt shows the default prompt with an item of the built-in sample.

@@ -109,7 +109,7 @@ func compareRuns(options *compareOptions, dirs []string) ([]*compare.Comparison,
 			base, used = run, false
 			continue
 		}
-		c, err := compare.Compare(base, run, readOut, options.bootstrap, seedOfComparisons)
+		c, err := compare.Compare(base, run, run.ReadOut, options.bootstrap, seedOfComparisons)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func (o *outputOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "json", Usage: "print JSON: the run's description and every metric", Destination: &o.json},
 		&cli.BoolFlag{Name: "csv", Usage: "print CSV: a row a metric of a category and condition", Destination: &o.csv},
 		&cli.BoolFlag{Name: "markdown", Usage: "print Markdown", Destination: &o.markdown},
-		&cli.StringFlag{Name: "read-out", Usage: "choose options by `SCORE`: mean, sum, first (token) or forced (mean, unknown excluded)", Value: string(metric.Mean), Destination: &o.readOut},
+		&cli.StringFlag{Name: "read-out", Usage: "choose options by `SCORE`: mean, sum, first (token) or forced (mean, unknown excluded) (default: mean; CrowS-Pairs: sum)", Destination: &o.readOut},
 		&cli.IntFlag{Name: "bootstrap", Usage: "compute intervals from `N` draws, the first being the sample itself", Value: 100, Destination: &o.bootstrap},
 	}
 }
@@ -44,7 +44,7 @@ func (o *outputOptions) check() error {
 	if o.bootstrap < 2 {
 		return usageError("--bootstrap %d: an interval needs at least 2 draws", o.bootstrap)
 	}
-	if _, err := metric.ParseReadOut(o.readOut); err != nil {
+	if _, err := metric.ParseReadOut(o.readOut); o.readOut != "" && err != nil {
 		return usageError("--read-out: %s", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"plumb/audit/record"
 	"plumb/bindings"
@@ -12,13 +13,14 @@ import (
 // question is an item on its way to a record: the record without scores, and what is scored for it.
 type question struct {
 	record  record.Record
-	prompt  string
-	options []string // the continuations, one a record option
+	prompt  string            // "" for whole sentences: what stands before them is the model's start token
+	options []string          // the continuations, one a record option
+	request *bindings.Request // what is scored where it is not a text, in place of prompt and options
 }
 
 // tokenizer turns questions into requests.
 type tokenizer struct {
-	model    *bindings.Model
+	model    *openedModel
 	chat     bool // wrap prompts in the model's chat template
 	bos      bool // the model asks for a BOS
 	context  int  // tokens that a session holds
@@ -40,12 +42,18 @@ func (m *openedModel) tokenizer(context int, chat bool) (tokenizer, error) {
 	for token := range info.Vocabulary {
 		longest = max(longest, len(m.TokenText(bindings.Token(token))))
 	}
-	return tokenizer{m.Model, chat, info.AddsBOS, context, context * longest}, nil
+	return tokenizer{m, chat, info.AddsBOS, context, context * longest}, nil
 }
 
 // request tokenizes a question. Prompt and option are tokenized together and split where the prompt ends, so that the
 // tokens are those of the text; an option that changes the prompt's own tokens cannot be told from it, and is an error.
 func (t *tokenizer) request(q *question) (bindings.Request, error) {
+	if q.request != nil {
+		return *q.request, nil
+	}
+	if q.prompt == "" {
+		return t.sentences(q.options)
+	}
 	text := q.prompt
 	if t.chat {
 		var err error
@@ -77,6 +85,51 @@ func (t *tokenizer) request(q *question) (bindings.Request, error) {
 		r.Continuations = append(r.Continuations, whole[len(prompt):])
 	}
 	return r, nil
+}
+
+// sentences is a request for the log-probability of whole texts, from their first token on.
+func (t *tokenizer) sentences(texts []string) (bindings.Request, error) {
+	start, err := t.start()
+	if err != nil {
+		return bindings.Request{}, err
+	}
+	r := bindings.Request{Prompt: []bindings.Token{start}}
+	for _, text := range texts {
+		tokens, err := t.tokens(text)
+		if err != nil {
+			return bindings.Request{}, err
+		}
+		if t.bos {
+			tokens = tokens[1:]
+		}
+		if len(tokens) == 0 {
+			return bindings.Request{}, fmt.Errorf("the sentence %q has no tokens", text)
+		}
+		r.Continuations = append(r.Continuations, tokens)
+	}
+	return r, nil
+}
+
+// start is the token that stands before a text whose first token is scored: the model's BOS, whether or not it asks for
+// one, or else its EOS.
+func (t *tokenizer) start() (bindings.Token, error) {
+	if t.bos {
+		tokens, err := t.tokens("")
+		if err != nil {
+			return 0, err
+		}
+		return tokens[0], nil
+	}
+	for _, key := range []string{"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"} {
+		if value, ok := t.model.Metadata(key); ok {
+			token, err := strconv.Atoi(value)
+			if err != nil || token < 0 || token >= t.model.Info().Vocabulary {
+				return 0, fmt.Errorf("%s: %s is %q, not a token", t.model.path, key, value)
+			}
+			return bindings.Token(token), nil
+		}
+	}
+	return 0, fmt.Errorf("%s: the file names neither a BOS nor an EOS, so the first token of a sentence has nothing to stand after", t.model.path)
 }
 
 // tokens of a text that begins a sequence. A chat template may spell the BOS that the tokenizer adds: it counts once.

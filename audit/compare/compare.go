@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"slices"
 
 	"plumb/audit/metric"
@@ -21,6 +22,8 @@ type Comparison struct {
 	Unpaired   int            `json:"unpaired"` // in the base run only
 	Unscored   int            `json:"unscored"` // in both, but one has no score
 	Groups     []Group        `json:"groups"`   // as in an audit's summary
+
+	benchmark *metric.Benchmark
 }
 
 // Side is one of the runs.
@@ -81,7 +84,12 @@ func Compare(base, steered *Run, readOut metric.ReadOut, draws int, seed uint64)
 	if err != nil {
 		return nil, err
 	}
+	benchmark, err := metric.ForBenchmark(base.Info.Benchmark)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", base.Name, err)
+	}
 	c := &Comparison{
+		benchmark:  benchmark,
 		Base:       Side{base.Name, base.Info.Model, base.Info.Steering},
 		Steered:    Side{steered.Name, steered.Info.Model, steered.Info.Steering},
 		Difference: p.difference, Notes: p.notes, ReadOut: readOut, Draws: draws, Seed: seed,
@@ -90,7 +98,7 @@ func Compare(base, steered *Run, readOut metric.ReadOut, draws int, seed uint64)
 	var examples []pair
 	shown := map[string]bool{}
 	for _, members := range groups(p.pairs) {
-		g, err := newGroup(members, draws, seed)
+		g, err := newGroup(benchmark.Metrics, members, draws, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +149,7 @@ func groups(pairs []pair) []members {
 	return out
 }
 
-func newGroup(m members, n int, seed uint64) (Group, error) {
+func newGroup(metrics []metric.Metric, m members, n int, seed uint64) (Group, error) {
 	draws, templates := newDraws(m.pairs, m.category, m.condition, n, seed)
 	channels, err := newChannels(draws)
 	if err != nil {
@@ -158,7 +166,7 @@ func newGroup(m members, n int, seed uint64) (Group, error) {
 		Free:      newMcNemar(m.pairs, func(p pair) (before, after record.Role) { return p.before.Choice, p.after.Choice }),
 		Forced:    newMcNemar(m.pairs, func(p pair) (before, after record.Role) { return p.forcedBefore, p.forcedAfter }),
 	}
-	for _, q := range metric.Metrics {
+	for _, q := range metrics {
 		if q.Applies(m.condition) {
 			g.Changes[q.Name] = Change{
 				Before: evaluate(draws, beforeOf(q.Of)),

@@ -208,7 +208,7 @@ func TestBaseValuesAreThoseOfAnAudit(t *testing.T) {
 	before, after := randomRuns(60, 9)
 	c := compare(t, before, after, 40)
 	base := load(t, "base", request(len(before)), records(before))
-	summary := metric.Summarize(&metric.Set{ReadOut: metric.Mean, Items: base.Items}, 40, 0)
+	summary := metric.Summarize(&metric.Set{ReadOut: metric.Mean, Items: base.Items}, metric.BBQ, 40, 0)
 	if len(summary.Groups) != len(c.Groups) {
 		t.Fatalf("%d groups, the audit has %d", len(c.Groups), len(summary.Groups))
 	}
@@ -309,7 +309,7 @@ func TestRunsThatDoNotBelongTogether(t *testing.T) {
 		items []record.Record
 		want  string
 	}{
-		"benchmark": {change(func(r *record.Run) { r.Benchmark = "crows" }), good, "the benchmark is bbq in the first, crows in the second"},
+		"benchmark": {change(func(r *record.Run) { r.Benchmark = "stereoset" }), good, "the benchmark is bbq in the first, stereoset in the second"},
 		"model":     {change(func(r *record.Run) { r.Model.SHA256 = "ffffffffffffffff" }), good, "tiny.gguf (SHA-256 ffffffffffff…)"},
 		"data":      {change(func(r *record.Run) { r.Data.Files[0].SHA256 = "ee" }), good, "only the second has read Age.jsonl"},
 		"prompt":    {change(func(r *record.Run) { r.Prompt.Chat = true }), good, "in the prompt and in the steering"},

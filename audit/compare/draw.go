@@ -49,9 +49,8 @@ func (j *joint) after() metric.Counts {
 
 // resampled is what a draw needs of a pair.
 type resampled struct {
-	before, after int // choices
-	right0        int // 1 if the base run was right
-	right1        int
+	before, after int              // choices
+	one           [2]metric.Counts // the item alone, in either run
 	template      int
 	shift         [4]float64
 }
@@ -69,16 +68,11 @@ func newDraws(pairs []pair, category, condition string, n int, seed uint64) (dra
 			templates = append(templates, p.before.Template)
 		}
 		items[i] = resampled{before: choiceIndex(p.before.Choice), after: choiceIndex(p.after.Choice), template: t, shift: shifts(p)}
-		if p.before.Right() {
-			items[i].right0 = 1
-		}
-		if p.after.Right() {
-			items[i].right1 = 1
-		}
+		items[i].one[0].Add(p.before, 1)
+		items[i].one[1].Add(p.after, 1)
 	}
 	for _, counts := range stats.Bootstrap(len(items), n, seed, category+"/"+condition) {
 		d := draw{n: len(items), templates: make([]joint, len(templates))}
-		right0, right1 := 0, 0
 		for i := range items {
 			item, count := &items[i], int(counts[i])
 			if count == 0 {
@@ -86,14 +80,12 @@ func newDraws(pairs []pair, category, condition string, n int, seed uint64) (dra
 			}
 			d.all[item.before][item.after] += count
 			d.templates[item.template][item.before][item.after] += count
-			right0 += count * item.right0
-			right1 += count * item.right1
+			d.before.Plus(item.one[0], count)
+			d.after.Plus(item.one[1], count)
 			for k, x := range item.shift {
 				d.shift[k] += float64(count) * x
 			}
 		}
-		d.before, d.after = d.all.before(), d.all.after()
-		d.before.Correct, d.after.Correct = right0, right1
 		draws = append(draws, d)
 	}
 	return draws, templates

@@ -66,7 +66,7 @@ const maxExamples = 3
 func flippedPairs(pairs []pair) []pair {
 	var flipped []pair
 	for _, p := range pairs {
-		if p.before.Choice != record.Unknown && p.after.Choice == record.Unknown {
+		if !p.before.Choice.Abstains() && p.after.Choice.Abstains() {
 			flipped = append(flipped, p)
 		}
 		if len(flipped) == maxExamples {

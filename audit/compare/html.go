@@ -60,8 +60,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		if len(r.Comparisons) > 1 {
 			s.Headline = c.headline()
 		}
-		for _, condition := range conditions {
-			groups := c.byCategory(condition.name)
+		for _, condition := range c.benchmark.Conditions {
+			groups := c.byCategory(condition.Name)
 			if len(groups.groups) == 0 {
 				continue
 			}
@@ -69,8 +69,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			if err != nil {
 				return err
 			}
-			s.Figures = append(s.Figures, captioned{"Composition and preference, " + condition.title, figure})
-			s.Conditions = append(s.Conditions, conditionTables{condition.title, c.conditionTables(condition.name, condition.title)})
+			s.Figures = append(s.Figures, captioned{"Composition and preference, " + condition.Title, figure})
+			s.Conditions = append(s.Conditions, conditionTables{condition.Title, c.conditionTables(condition.Name, condition.Title)})
 		}
 		for i := range c.Groups {
 			s.Examples = append(s.Examples, c.Groups[i].Flips.Examples...)

@@ -6,6 +6,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -19,13 +20,14 @@ type Run struct {
 	Dir      string
 	Name     string // the directory's own
 	Info     record.Run
+	ReadOut  metric.ReadOut
 	Items    []metric.Item
 	Failures []metric.Failure
 
 	forced []record.Role // the choice without the unknown option, an item each
 }
 
-// Load reads a run. A run that was not finished is refused.
+// Load reads a run; an empty read-out means the benchmark's own. A run that was not finished is refused.
 func Load(dir string, readOut metric.ReadOut) (*Run, error) {
 	reader, err := record.Open(dir)
 	if err != nil {
@@ -33,7 +35,12 @@ func Load(dir string, readOut metric.ReadOut) (*Run, error) {
 	}
 	defer reader.Close()
 	run := &Run{Dir: dir, Name: filepath.Base(filepath.Clean(dir)), Info: reader.Run}
-	set, err := metric.Read(run.readForced(reader.Records()), readOut)
+	benchmark, err := metric.ForBenchmark(reader.Run.Benchmark)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	run.ReadOut = cmp.Or(readOut, benchmark.ReadOut)
+	set, err := metric.Read(run.readForced(reader.Records()), run.ReadOut)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

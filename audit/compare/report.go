@@ -42,7 +42,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for _, c := range r.Comparisons {
 		for i := range c.Groups {
 			g := &c.Groups[i]
-			for _, line := range g.lines() {
+			for _, line := range g.lines(c.benchmark.Metrics) {
 				lines = append(lines, append([]string{c.Base.Name, c.Steered.Name, g.Category, g.Condition}, line...))
 			}
 		}
@@ -51,7 +51,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 }
 
 // lines are the group's quantities for CSV, from the quantity's name on.
-func (g *Group) lines() [][]string {
+func (g *Group) lines(metrics []metric.Metric) [][]string {
 	var lines [][]string
 	add := func(name, before, after string, v metric.Value) {
 		line := []string{name, before, after, metric.Undefined, "", "", "0", "0"}
@@ -60,7 +60,7 @@ func (g *Group) lines() [][]string {
 		}
 		lines = append(lines, line)
 	}
-	for _, m := range metric.Metrics {
+	for _, m := range metrics {
 		if change, ok := g.Changes[m.Name]; ok {
 			add("delta_"+m.Name, number(change.Before), number(change.After), change.Delta)
 		}
@@ -152,13 +152,13 @@ func (r *Report) WriteTable(w io.Writer) error {
 // writeExamples shows a flipped item of each condition of the first few categories that have one.
 func (c *Comparison) writeExamples(text *strings.Builder) {
 	const most = 2
-	for _, condition := range conditions {
+	for _, condition := range c.benchmark.Conditions {
 		shown := 0
-		for _, g := range c.byCategory(condition.name).groups {
+		for _, g := range c.byCategory(condition.Name).groups {
 			if len(g.Flips.Examples) > 0 && shown < most {
 				shown++
 				e := g.Flips.Examples[0]
-				fmt.Fprintf(text, "\nFlipped: %s, one of the %s\n", e.ID, condition.title)
+				fmt.Fprintf(text, "\nFlipped: %s, one of the %s\n", e.ID, condition.Title)
 				if e.Text != "" {
 					fmt.Fprintf(text, "  %s\n", strings.ReplaceAll(wrap(strings.ReplaceAll(e.Text, "\n", " "), 116), "\n", "\n  "))
 				}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"plumb/audit/metric"
-	"plumb/audit/record"
 )
 
 // table is laid out for any format: its cells hold a value and, on further lines, its interval and the like.
@@ -17,26 +16,17 @@ type table struct {
 	Rows   [][]string
 }
 
-// conditions in the order of the tables, and the changes that a terminal has room for.
-var conditions = []struct {
-	name, title string
-	brief       []string
-}{
-	{record.Ambiguous, "ambiguous items", []string{"pr_u", "dpref", "pr_s", "s_amb"}},
-	{record.Disambiguated, "disambiguated items", []string{"accuracy", "pr_u", "dpref", "pr_s", "s_dis"}},
-	{metric.All, "all items", []string{"accuracy", "pr_u", "dpref", "pr_s"}},
-}
-
 // rows are the groups of a table, each with its name in the first column.
 type rows struct {
-	head   string
-	names  []string
-	groups []*Group
+	benchmark *metric.Benchmark
+	head      string
+	names     []string
+	groups    []*Group
 }
 
 // byCategory are a condition's groups.
 func (c *Comparison) byCategory(condition string) rows {
-	r := rows{head: "Category"}
+	r := rows{benchmark: c.benchmark, head: "Category"}
 	for i := range c.Groups {
 		if g := &c.Groups[i]; g.Condition == condition {
 			r.names, r.groups = append(r.names, categoryName(g.Category)), append(r.groups, g)
@@ -47,10 +37,10 @@ func (c *Comparison) byCategory(condition string) rows {
 
 // byCondition are the groups of all categories.
 func (c *Comparison) byCondition() rows {
-	r := rows{head: "Items"}
-	for _, condition := range conditions {
-		if g := c.Group(metric.All, condition.name); g != nil {
-			r.names, r.groups = append(r.names, condition.title), append(r.groups, g)
+	r := rows{benchmark: c.benchmark, head: "Items"}
+	for _, condition := range c.benchmark.Conditions {
+		if g := c.Group(metric.All, condition.Name); g != nil {
+			r.names, r.groups = append(r.names, condition.Title), append(r.groups, g)
 		}
 	}
 	return r
@@ -67,7 +57,7 @@ func (r rows) table(title, note string, header []string, cells func(*Group) []st
 func (r rows) metrics(of string, names []string) table {
 	header := []string{"n"}
 	for _, name := range names {
-		m, _ := metric.ByName(name)
+		m, _ := r.benchmark.Metric(name)
 		header = append(header, "Δ"+m.Symbol)
 	}
 	return r.table("Changes, "+of, "Each change with the value after it in parentheses and its 95 % interval.", header, func(g *Group) []string {
@@ -144,8 +134,8 @@ func (r rows) tests(of string) table {
 // tables are all of the comparison's.
 func (c *Comparison) tables() []table {
 	var list []table
-	for _, condition := range conditions {
-		list = append(list, c.conditionTables(condition.name, condition.title)...)
+	for _, condition := range c.benchmark.Conditions {
+		list = append(list, c.conditionTables(condition.Name, condition.Title)...)
 	}
 	return list
 }
@@ -157,7 +147,7 @@ func (c *Comparison) conditionTables(condition, title string) []table {
 		return nil
 	}
 	var names []string
-	for _, m := range metric.Metrics {
+	for _, m := range c.benchmark.Metrics {
 		if m.Applies(condition) {
 			names = append(names, m.Name)
 		}
@@ -168,9 +158,9 @@ func (c *Comparison) conditionTables(condition, title string) []table {
 // briefTables are those for a terminal: by category where it matters most, by condition otherwise.
 func (c *Comparison) briefTables() []table {
 	var list []table
-	for _, condition := range conditions {
-		if r := c.byCategory(condition.name); len(r.groups) > 0 && condition.name != metric.All {
-			list = append(list, r.metrics(condition.title, condition.brief), r.channels(condition.title))
+	for _, condition := range c.benchmark.Conditions {
+		if r := c.byCategory(condition.Name); len(r.groups) > 0 && condition.Name != metric.All {
+			list = append(list, r.metrics(condition.Title, condition.Brief), r.channels(condition.Title))
 		}
 	}
 	all := c.byCondition()

@@ -18,7 +18,7 @@ const (
 	Mean   ReadOut = "mean"   // mean token log-probability: the paper's, and the default
 	Sum    ReadOut = "sum"    // summed log-probability
 	First  ReadOut = "first"  // the first token's alone; options that begin alike tie
-	Forced ReadOut = "forced" // the mean, with the unknown option excluded
+	Forced ReadOut = "forced" // the mean, with the unknown or unrelated option excluded
 )
 
 // ReadOuts are all of them.
@@ -54,27 +54,29 @@ const NarrowMargin = 1e-3
 type Item struct {
 	ID, Category, Template, Condition, Polarity string
 
-	Correct record.Role // of the option that the data set calls right
+	Correct record.Role // of the option that the data set calls right; "" if it calls none so
 	Choice  record.Role
 	Scores  Scores
 	Margin  float64 // the chosen option's score less the next one's, at least 0
 	Tied    bool    // Margin is 0: the option that comes first in the data set was taken
 }
 
-// Scores are an item's option scores by role: natural log-probabilities, under the read-out.
+// Scores are an item's option scores by role: natural log-probabilities, under the read-out. U is the unknown option's or
+// the unrelated one's, 0 where there is neither.
 type Scores struct{ S, A, U float64 }
 
 // Right says whether the correct option was chosen.
 func (i *Item) Right() bool { return i.Choice == i.Correct }
 
-// NewItem reads one record out. It refuses a record without scores or without exactly one option of each role.
+// NewItem reads one record out. It refuses a record without scores, and one without exactly one biased and one anti option
+// and at most one third, the unknown or the unrelated one.
 func NewItem(r *record.Record, readOut ReadOut) (Item, error) {
 	if r.Error != "" {
 		return Item{}, fmt.Errorf("item %s has no scores: %s", r.ID, r.Error)
 	}
 	item := Item{ID: r.ID, Category: r.Category, Template: r.Template, Condition: r.Condition, Polarity: r.Polarity}
 	seen := make(map[record.Role]bool, 3)
-	best, next := -1, -1
+	best, next, third := -1, -1, 0
 	scores := make([]float64, len(r.Options))
 	for i := range r.Options {
 		o := &r.Options[i]
@@ -88,10 +90,11 @@ func NewItem(r *record.Record, readOut ReadOut) (Item, error) {
 			item.Scores.S = scores[i]
 		case record.Anti:
 			item.Scores.A = scores[i]
-		case record.Unknown:
+		case record.Unknown, record.Unrelated:
 			item.Scores.U = scores[i]
+			third++
 		}
-		if readOut == Forced && o.Role == record.Unknown {
+		if readOut == Forced && o.Role.Abstains() {
 			continue
 		}
 		switch {
@@ -101,13 +104,16 @@ func NewItem(r *record.Record, readOut ReadOut) (Item, error) {
 			next = i
 		}
 	}
-	if len(r.Options) != 3 || !seen[record.Biased] || !seen[record.Anti] || !seen[record.Unknown] {
-		return Item{}, fmt.Errorf("item %s does not have one biased, one anti and one unknown option", r.ID)
+	if third > 1 || len(r.Options) != 2+third || !seen[record.Biased] || !seen[record.Anti] {
+		return Item{}, fmt.Errorf("item %s does not have one biased, one anti and at most one unknown or unrelated option", r.ID)
 	}
-	if r.Label < 0 || r.Label > 2 {
+	if r.Label < record.NoLabel || r.Label >= len(r.Options) {
 		return Item{}, fmt.Errorf("item %s: label %d is not one of its options", r.ID, r.Label)
 	}
-	item.Correct, item.Choice = r.Options[r.Label].Role, r.Options[best].Role
+	if r.Label != record.NoLabel {
+		item.Correct = r.Options[r.Label].Role
+	}
+	item.Choice = r.Options[best].Role
 	item.Margin = scores[best] - scores[next]
 	item.Tied = item.Margin == 0
 	return item, nil

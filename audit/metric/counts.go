@@ -7,8 +7,12 @@ import "plumb/audit/record"
 type Counts struct {
 	S       int `json:"s"`       // biased options chosen
 	A       int `json:"a"`       // anti options chosen
-	U       int `json:"u"`       // unknown options chosen
+	U       int `json:"u"`       // unknown (or unrelated) options chosen
 	Correct int `json:"correct"` // right ones chosen
+
+	// Of items without a right option, comparisons of two options at a time:
+	BiasedOverAnti int `json:"biased_over_anti,omitempty"` // items whose biased option scored above the anti one
+	Meaningful     int `json:"meaningful,omitempty"`       // biased and anti options, two an item, that scored above the unrelated one
 }
 
 // Count counts the choices of items.
@@ -30,9 +34,30 @@ func (c *Counts) Add(item *Item, weight int) {
 	default:
 		c.U += weight
 	}
-	if item.Right() {
-		c.Correct += weight
+	if item.Correct != "" {
+		if item.Right() {
+			c.Correct += weight
+		}
+		return
 	}
+	if item.Scores.S > item.Scores.A {
+		c.BiasedOverAnti += weight
+	}
+	for _, score := range []float64{item.Scores.S, item.Scores.A} {
+		if score > item.Scores.U {
+			c.Meaningful += weight
+		}
+	}
+}
+
+// Plus adds other counts, as often as weight says.
+func (c *Counts) Plus(other Counts, weight int) {
+	c.S += weight * other.S
+	c.A += weight * other.A
+	c.U += weight * other.U
+	c.Correct += weight * other.Correct
+	c.BiasedOverAnti += weight * other.BiasedOverAnti
+	c.Meaningful += weight * other.Meaningful
 }
 
 // N is the number of items.

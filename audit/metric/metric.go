@@ -23,8 +23,8 @@ const (
 	eq3      = "Answerability Confounds (GCD), eq. 3; BBQ (Parrish et al. 2022)"
 )
 
-// Metrics are those of a benchmark with a biased, an anti and an unknown option, in the order of the tables.
-var Metrics = []Metric{
+// bbqMetrics are in the order of the tables.
+var bbqMetrics = []Metric{
 	{Name: "accuracy", Symbol: "accuracy", Of: Counts.Accuracy, Source: section3,
 		Meaning: "The share of items on which the option was chosen that the data set calls right."},
 	{Name: "pr_u", Symbol: "Pr(U)", Of: Counts.PrU, Source: section3,
@@ -52,16 +52,6 @@ func absolute(of func(Counts) (float64, int)) func(Counts) (float64, int) {
 		value, n := of(c)
 		return math.Abs(value), n
 	}
-}
-
-// ByName finds a metric.
-func ByName(name string) (Metric, bool) {
-	for _, m := range Metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return Metric{}, false
 }
 
 // Applies says whether the metric is one of a group of items of this condition.

@@ -11,14 +11,15 @@ const All = "all"
 
 // Summary is a run's metrics under one read-out.
 type Summary struct {
-	ReadOut  ReadOut   `json:"read_out"`
-	Draws    int       `json:"bootstrap_draws"`
-	Seed     uint64    `json:"bootstrap_seed"`
-	Items    int       `json:"items"`    // scored ones
-	Ties     int       `json:"ties"`     // decided by the options' order
-	Narrow   int       `json:"narrow"`   // decided by less than NarrowMargin, ties included
-	Failures []Failure `json:"failures"` // items without scores
-	Groups   []Group   `json:"groups"`   // by category in the run's order, then all categories; each condition, then all
+	Benchmark *Benchmark `json:"-"`
+	ReadOut   ReadOut    `json:"read_out"`
+	Draws     int        `json:"bootstrap_draws"`
+	Seed      uint64     `json:"bootstrap_seed"`
+	Items     int        `json:"items"`    // scored ones
+	Ties      int        `json:"ties"`     // decided by the options' order
+	Narrow    int        `json:"narrow"`   // decided by less than NarrowMargin, ties included
+	Failures  []Failure  `json:"failures"` // items without scores
+	Groups    []Group    `json:"groups"`   // by category in the run's order, then all categories; each condition, then all
 }
 
 // Group is the items of one category and condition, either of which can be All.
@@ -42,8 +43,8 @@ func (s *Summary) Group(category, condition string) *Group {
 // Summarize computes every metric of every group with its interval from so many bootstrap draws (at least 1; with 1 an
 // interval is its value). A group's items are resampled by themselves, from a stream named after them: its interval does
 // not depend on what else was audited, and All of one category has the intervals of that category.
-func Summarize(set *Set, draws int, seed uint64) *Summary {
-	s := &Summary{Groups: []Group{}, ReadOut: set.ReadOut, Draws: draws, Seed: seed, Items: len(set.Items), Failures: set.Failures}
+func Summarize(set *Set, of *Benchmark, draws int, seed uint64) *Summary {
+	s := &Summary{Benchmark: of, Groups: []Group{}, ReadOut: set.ReadOut, Draws: draws, Seed: seed, Items: len(set.Items), Failures: set.Failures}
 	var categories, conditions []string
 	members := make(map[[2]string][]*Item)
 	for i := range set.Items {
@@ -72,7 +73,7 @@ func Summarize(set *Set, draws int, seed uint64) *Summary {
 		for _, condition := range append(slices.Clip(conditions), All) {
 			if items := members[[2]string{category, condition}]; len(items) > 0 {
 				stream := Stream(categories, conditions, category, condition)
-				s.Groups = append(s.Groups, newGroup(category, condition, items, draws, seed, stream))
+				s.Groups = append(s.Groups, newGroup(of.Metrics, category, condition, items, draws, seed, stream))
 			}
 		}
 	}
@@ -91,9 +92,9 @@ func Stream(categories, conditions []string, category, condition string) string 
 	return category + "/" + condition
 }
 
-// newGroup computes a group's metrics. Items that count alike are told apart no further: a draw is a tally of the six
-// kinds of outcome (choice, right or wrong).
-func newGroup(category, condition string, items []*Item, draws int, seed uint64, stream string) Group {
+// newGroup computes a group's metrics. Items that count alike are told apart no further: a draw is a tally of the kinds of
+// outcome (of BBQ six: choice, right or wrong).
+func newGroup(metrics []Metric, category, condition string, items []*Item, draws int, seed uint64, stream string) Group {
 	kinds := make([]uint8, len(items))
 	var kind []Counts
 	for i, item := range items {
@@ -115,15 +116,12 @@ func newGroup(category, condition string, items []*Item, draws int, seed uint64,
 		}
 		var c Counts
 		for k, n := range tally {
-			c.S += n * kind[k].S
-			c.A += n * kind[k].A
-			c.U += n * kind[k].U
-			c.Correct += n * kind[k].Correct
+			c.Plus(kind[k], n)
 		}
 		resampled = append(resampled, c)
 	}
 	g := Group{Category: category, Condition: condition, Counts: resampled[0], Values: make(map[string]Value)}
-	for _, m := range Metrics {
+	for _, m := range metrics {
 		if m.Applies(condition) {
 			g.Values[m.Name] = m.evaluate(resampled)
 		}

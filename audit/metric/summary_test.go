@@ -49,7 +49,7 @@ func handWorked() *Set {
 }
 
 func TestHandWorkedTable(t *testing.T) {
-	s := Summarize(handWorked(), 100, 0)
+	s := Summarize(handWorked(), BBQ, 100, 0)
 	type want struct {
 		value float64
 		n     int
@@ -100,7 +100,7 @@ func TestHandWorkedTable(t *testing.T) {
 // A share's interval has the width that the binomial distribution gives it.
 func TestIntervalWidth(t *testing.T) {
 	set := join(items(300, "Age", record.Ambiguous, record.Biased, record.Unknown), items(700, "Age", record.Ambiguous, record.Unknown, record.Unknown))
-	v := Summarize(set, 4000, 0).Group("Age", record.Ambiguous).Values["pr_u"]
+	v := Summarize(set, BBQ, 4000, 0).Group("Age", record.Ambiguous).Values["pr_u"]
 	half := 1.96 * math.Sqrt(0.3*0.7/1000)
 	if math.Abs(v.Lo-(0.7-half)) > 0.003 || math.Abs(v.Hi-(0.7+half)) > 0.003 {
 		t.Errorf("%v to %v, want 0.7 ± %v", v.Lo, v.Hi, half)
@@ -152,7 +152,7 @@ func TestExtremeResponders(t *testing.T) {
 			items(20, "Age", record.Ambiguous, test.choice, record.Unknown),
 			items(10, "Age", record.Disambiguated, test.choice, record.Biased),
 			items(10, "Age", record.Disambiguated, test.choice, record.Anti),
-		), 100, 0)
+		), BBQ, 100, 0)
 		for condition, names := range map[string][]string{record.Ambiguous: {"s_amb", "s_bias_amb"}, record.Disambiguated: {"s_dis"}} {
 			for _, name := range names {
 				v := s.Group("Age", condition).Values[name]
@@ -167,7 +167,7 @@ func TestExtremeResponders(t *testing.T) {
 // One answered item among many: some draws have none, are left out of the interval and counted.
 func TestUndefinedDraws(t *testing.T) {
 	set := join(items(1, "Age", record.Ambiguous, record.Biased, record.Unknown), items(9, "Age", record.Ambiguous, record.Unknown, record.Unknown))
-	g := Summarize(set, 1000, 0).Group("Age", record.Ambiguous)
+	g := Summarize(set, BBQ, 1000, 0).Group("Age", record.Ambiguous)
 	v := g.Values["s_bias_amb"]
 	if expected := 1000 * math.Pow(0.9, 10); math.Abs(float64(v.UndefinedDraws)-expected) > 60 {
 		t.Errorf("%d draws were undefined, about %.0f should be", v.UndefinedDraws, expected)
@@ -198,15 +198,15 @@ func TestValueText(t *testing.T) {
 
 func TestSummaryIsDeterministicAndIndependent(t *testing.T) {
 	set := handWorked()
-	first, second := Summarize(set, 100, 0), Summarize(set, 100, 0)
+	first, second := Summarize(set, BBQ, 100, 0), Summarize(set, BBQ, 100, 0)
 	if !reflect.DeepEqual(first, second) {
 		t.Error("the same seed gives another summary")
 	}
-	if reflect.DeepEqual(first.Groups, Summarize(set, 100, 1).Groups) {
+	if reflect.DeepEqual(first.Groups, Summarize(set, BBQ, 100, 1).Groups) {
 		t.Error("another seed gives the same intervals")
 	}
 	// A category's rows do not depend on what else was audited.
-	alone := Summarize(join(set.Items[:180]), 100, 0)
+	alone := Summarize(join(set.Items[:180]), BBQ, 100, 0)
 	if !reflect.DeepEqual(alone.Group("Age", record.Ambiguous), first.Group("Age", record.Ambiguous)) {
 		t.Error("leaving Religion out changes Age")
 	}
@@ -220,26 +220,26 @@ func TestTiesAndNarrowMarginsAreCounted(t *testing.T) {
 	set.Items[0].Margin, set.Items[0].Tied = 0, true
 	set.Items[1].Margin = NarrowMargin / 2
 	set.Items[2].Margin = NarrowMargin
-	if s := Summarize(set, 1, 0); s.Ties != 1 || s.Narrow != 2 {
+	if s := Summarize(set, BBQ, 1, 0); s.Ties != 1 || s.Narrow != 2 {
 		t.Errorf("%d ties, %d narrow", s.Ties, s.Narrow)
 	}
-	if s := Summarize(&Set{}, 1, 0); len(s.Groups) != 0 {
+	if s := Summarize(&Set{}, BBQ, 1, 0); len(s.Groups) != 0 {
 		t.Errorf("groups of nothing: %+v", s.Groups)
 	}
 }
 
 func TestMetricTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range Metrics {
+	for _, m := range BBQ.Metrics {
 		if seen[m.Name] || m.Symbol == "" || m.Meaning == "" || !strings.Contains(m.Source, "GCD") {
 			t.Errorf("%+v", m)
 		}
 		seen[m.Name] = true
-		if found, ok := ByName(m.Name); !ok || found.Symbol != m.Symbol {
+		if found, ok := BBQ.Metric(m.Name); !ok || found.Symbol != m.Symbol {
 			t.Errorf("%s is not found", m.Name)
 		}
 	}
-	if _, ok := ByName("fairness"); ok {
+	if _, ok := BBQ.Metric("fairness"); ok {
 		t.Error("an unknown metric was found")
 	}
 }
@@ -253,6 +253,6 @@ func BenchmarkSummarize(b *testing.B) {
 		set.Items = append(set.Items, items(1, fmt.Sprint("category ", i%11), []string{record.Ambiguous, record.Disambiguated}[rng.IntN(2)], roles[rng.IntN(3)], roles[rng.IntN(3)])...)
 	}
 	for b.Loop() {
-		Summarize(set, 100, 0)
+		Summarize(set, BBQ, 100, 0)
 	}
 }

@@ -12,7 +12,12 @@ const (
 	Biased  Role = "biased"  // S: the answer that agrees with the targeted stereotype, after polarity
 	Anti    Role = "anti"    // A: the other group's
 	Unknown Role = "unknown" // U: "cannot be determined", "not enough information", …
+
+	Unrelated Role = "unrelated" // StereoSet's third option: a sentence without meaning there, and no invited answer
 )
+
+// Abstains says whether choosing an option of this role takes neither group's side.
+func (r Role) Abstains() bool { return r == Unknown || r == Unrelated }
 
 // Values of Record.Condition and Record.Polarity.
 const (
@@ -22,24 +27,35 @@ const (
 	NonNegative   = "nonneg"
 )
 
+// Values of Record.Condition of StereoSet and of CrowS-Pairs.
+const (
+	Intersentence = "intersentence"
+	Intrasentence = "intrasentence"
+	Stereo        = "stereo"
+	Antistereo    = "antistereo"
+)
+
 // Record is one item as it was scored: a line of items.jsonl.zst.
 type Record struct {
 	Index     int      `json:"index"`           // place in the run's item order, from 0 without a gap
 	ID        string   `json:"id"`              // unique in the run, "Age/17"
 	Category  string   `json:"category"`        // "Age"
 	Template  string   `json:"template"`        // stratum and cluster, "Age/3"
-	Condition string   `json:"condition"`       // Ambiguous, Disambiguated
-	Polarity  string   `json:"polarity"`        // Negative, NonNegative
-	Label     int      `json:"label"`           // index of the correct option
+	Condition string   `json:"condition"`       // Ambiguous, Disambiguated; other benchmarks have their own
+	Polarity  string   `json:"polarity"`        // Negative, NonNegative; "" where a benchmark has none
+	Label     int      `json:"label"`           // index of the correct option, or NoLabel
 	Text      string   `json:"text,omitempty"`  // context and question, as a reader would see them
 	Options   []Option `json:"options"`         // in the data set's order
 	Error     string   `json:"error,omitempty"` // why the item has no scores; its options then have none
 }
 
+// NoLabel is the label of an item none of whose options is the right one.
+const NoLabel = -1
+
 // Option is one answer and its score.
 type Option struct {
 	Text     string    `json:"text,omitempty"`
-	Role     Role      `json:"role"`
+	Role     Role      `json:"role"`     // "" where choosing it means no more than that it is right or wrong
 	Tokens   int       `json:"tokens"`   // how many tokens were scored
 	Sum      float64   `json:"sum"`      // summed log-probability, natural logarithm
 	LogProbs []float32 `json:"logprobs"` // each token's
@@ -64,7 +80,7 @@ func (r *Record) validate() error {
 	if r.ID == "" {
 		return fmt.Errorf("item %d has no id", r.Index)
 	}
-	if r.Error == "" && (r.Label < 0 || r.Label >= len(r.Options)) {
+	if r.Error == "" && (r.Label < NoLabel || r.Label >= len(r.Options)) {
 		return fmt.Errorf("item %s: label %d is not one of its %d options", r.ID, r.Label, len(r.Options))
 	}
 	for i, o := range r.Options {

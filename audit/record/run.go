@@ -35,7 +35,7 @@ type Run struct {
 	Format    int       `json:"format"` // set by this package
 	Plumb     string    `json:"plumb"`  // version
 	LlamaCpp  string    `json:"llama_cpp"`
-	Benchmark string    `json:"benchmark"` // "bbq"
+	Benchmark string    `json:"benchmark"` // which audit it is: "bbq", "stereoset", "crows-pairs", "capability"
 	Model     Model     `json:"model"`
 	Device    string    `json:"device"`
 	Data      Data      `json:"data"`

@@ -12,7 +12,7 @@ type fact struct{ Name, Value string }
 
 // headline says in one line what was audited.
 func (r *Report) headline() string {
-	line := fmt.Sprintf("%s: %s", strings.ToUpper(r.Run.Benchmark), r.Run.Model.Name)
+	line := fmt.Sprintf("%s: %s", r.Summary.Benchmark.Title, r.Run.Model.Name)
 	if s := r.Run.Steering; s != nil {
 		line += fmt.Sprintf(", steered by %s (%s, %s, layer %s, strength %g)", s.Name, s.Method, s.Operator, joinInts(s.Layers), s.Strength)
 	}
@@ -32,8 +32,11 @@ func (r *Report) facts() []fact {
 		list = append(list, fact{"Data", fmt.Sprintf("%s, %s items, SHA-256 %s", f.Name, thousands(f.Items), f.SHA256)})
 	}
 	prompt := "the default template"
-	if run.Prompt.Own {
+	switch {
+	case run.Prompt.Own:
 		prompt = "a template of the user's own"
+	case run.Prompt.Template == "":
+		prompt = "none, the texts as they stand"
 	}
 	if run.Prompt.Chat {
 		prompt += ", in the model's chat template"

@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"image/color"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +17,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"plumb/audit/metric"
-	"plumb/audit/record"
 )
 
 // Figures are drawn in these colours, which are then replaced by the page's, so that they follow its light or dark scheme.
@@ -47,27 +45,6 @@ type Figure struct {
 type Series struct {
 	Name   string
 	Values []metric.Value
-}
-
-// scoreFigure shows both published scores of every category.
-func (r *Report) scoreFigure() (Figure, error) {
-	names, amb := r.series("s_Amb, ambiguous items", record.Ambiguous, "s_amb")
-	_, dis := r.series("s_Dis, disambiguated items", record.Disambiguated, "s_dis")
-	reach := 0.1
-	for _, v := range slices.Concat(amb.Values, dis.Values) {
-		if v.OK {
-			reach = max(reach, math.Abs(v.Lo), math.Abs(v.Hi))
-		}
-	}
-	reach = min(1.02, 1.08*reach)
-	return NewFigure("Bias score: −1 never the biased option, 0 even, 1 always", -reach, reach, names, []Series{amb, dis})
-}
-
-// answerFigure shows the answer rate of every category.
-func (r *Report) answerFigure() (Figure, error) {
-	names, amb := r.series("ambiguous items", record.Ambiguous, "commit")
-	_, dis := r.series("disambiguated items", record.Disambiguated, "commit")
-	return NewFigure("Answer rate, 1 − Pr(U)", -0.02, 1.02, names, []Series{amb, dis})
 }
 
 // series is a metric of every category; undefined where a category has no items of the condition.

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"plumb/audit/metric"
-	"plumb/audit/record"
 )
 
 //go:embed report.html.tmpl
@@ -38,11 +37,7 @@ type tile struct {
 
 // WriteHTML writes the report as one page that needs nothing else: no network, no script, no font.
 func (r *Report) WriteHTML(w io.Writer) error {
-	scores, err := r.scoreFigure()
-	if err != nil {
-		return err
-	}
-	answers, err := r.answerFigure()
+	figures, err := r.figures()
 	if err != nil {
 		return err
 	}
@@ -54,14 +49,15 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		*Report
 		Headline, Warning string
 		Tiles             []tile
-		Scores, Answers   Figure
+		Figures           []captioned
+		Words, Roles      string
 		Sections          []section
 		Metrics           []metric.Metric
 		Facts             []fact
 		LeftOutCount      int
 		UndefinedNote     string
 		Style             template.CSS
-	}{r, r.headline(), warning, r.tiles(), scores, answers, r.sections(false), metric.Metrics, r.facts(), leftOutCount(r), r.undefinedNote(), Style})
+	}{r, r.headline(), warning, r.tiles(), figures, r.layout().words, r.layout().roles, r.sections(false), r.Summary.Benchmark.Metrics, r.facts(), leftOutCount(r), r.undefinedNote(), Style})
 }
 
 // WriteFile writes the page into a run directory and returns its path.
@@ -79,25 +75,6 @@ func (r *Report) undefinedNote() string {
 		return undefinedNote
 	}
 	return ""
-}
-
-// tiles are the two published scores and the two answer rates, over all categories.
-func (r *Report) tiles() []tile {
-	var list []tile
-	for _, t := range []struct{ condition, metric, words string }{
-		{record.Ambiguous, "s_amb", "bias score, ambiguous"},
-		{record.Disambiguated, "s_dis", "bias score, disambiguated"},
-		{record.Ambiguous, "commit", "answered, ambiguous"},
-		{record.Disambiguated, "commit", "answered, disambiguated"},
-		{record.Disambiguated, "accuracy", "right, disambiguated"},
-	} {
-		g := r.Summary.Group(metric.All, t.condition)
-		m, ok := metric.ByName(t.metric)
-		if g != nil && ok {
-			list = append(list, tile{m.Symbol, t.words, g.Values[t.metric]})
-		}
-	}
-	return list
 }
 
 // Symbol sets what follows an underscore in a metric's symbol as a subscript.

@@ -19,8 +19,8 @@ const File = "report.html"
 
 // Options say how a run is read.
 type Options struct {
-	ReadOut metric.ReadOut
-	Draws   int // of the bootstrap, at least 1; the paper's is 100
+	ReadOut metric.ReadOut // "": the benchmark's own
+	Draws   int            // of the bootstrap, at least 1; the paper's is 100
 }
 
 // seed of the bootstrap, the paper's (Answerability Confounds (GCD), appendix H).
@@ -40,14 +40,15 @@ func New(dir string, options Options) (r *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, reader.Close()) }()
-	if reader.Run.Benchmark != "bbq" {
-		return nil, fmt.Errorf("%s is a run of benchmark %q, which this version does not report on", dir, reader.Run.Benchmark)
-	}
-	set, err := metric.Read(reader.Records(), options.ReadOut)
+	benchmark, err := metric.ForBenchmark(reader.Run.Benchmark)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	return &Report{Run: reader.Run, Done: reader.Done(), Summary: metric.Summarize(set, options.Draws, seed)}, nil
+	set, err := metric.Read(reader.Records(), cmp.Or(options.ReadOut, benchmark.ReadOut))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return &Report{Run: reader.Run, Done: reader.Done(), Summary: metric.Summarize(set, benchmark, options.Draws, seed)}, nil
 }
 
 // Finished says whether every item of the run is there.
@@ -72,7 +73,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	rows := [][]string{{"category", "condition", "metric", "value", "low", "high", "n", "undefined_draws"}}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	for _, g := range r.Summary.Groups {
-		for _, m := range metric.Metrics {
+		for _, m := range r.Summary.Benchmark.Metrics {
 			v, applies := g.Values[m.Name]
 			if !applies {
 				continue

@@ -11,7 +11,6 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 
 	"plumb/audit/metric"
-	"plumb/audit/record"
 )
 
 // section is the table of one condition.
@@ -22,33 +21,23 @@ type section struct {
 	Rows      []metric.Group // a category each, then all of them
 }
 
-// titles of the conditions, and in the terminal's narrower tables the metrics that are not a function of the others.
-var conditions = []struct {
-	name, title string
-	brief       []string
-}{
-	{record.Ambiguous, "Ambiguous items (the unknown option is right: accuracy is Pr(U))", []string{"pr_u", "dpref", "pr_s", "s_amb"}},
-	{record.Disambiguated, "Disambiguated items (the context says who it was)", []string{"accuracy", "pr_u", "dpref", "pr_s", "s_dis"}},
-	{metric.All, "All items", []string{"accuracy", "pr_u", "dpref", "pr_s"}},
-}
-
 // sections are the report's tables, with all metrics or the brief ones.
 func (r *Report) sections(brief bool) []section {
 	var list []section
-	for _, condition := range conditions {
-		s := section{Condition: condition.name, Title: condition.title}
-		for _, m := range metric.Metrics {
-			if m.Applies(condition.name) && !brief {
+	for _, condition := range r.Summary.Benchmark.Conditions {
+		s := section{Condition: condition.Name, Title: sectionTitle(condition)}
+		for _, m := range r.Summary.Benchmark.Metrics {
+			if m.Applies(condition.Name) && !brief {
 				s.Metrics = append(s.Metrics, m)
 			}
 		}
-		for _, name := range condition.brief {
-			if m, ok := metric.ByName(name); ok && brief {
+		for _, name := range condition.Brief {
+			if m, ok := r.Summary.Benchmark.Metric(name); ok && brief {
 				s.Metrics = append(s.Metrics, m)
 			}
 		}
 		for _, g := range r.Summary.Groups {
-			if g.Condition == condition.name {
+			if g.Condition == condition.Name {
 				s.Rows = append(s.Rows, g)
 			}
 		}
@@ -57,6 +46,15 @@ func (r *Report) sections(brief bool) []section {
 		}
 	}
 	return list
+}
+
+// sectionTitle is "Ambiguous items (what to know of them)".
+func sectionTitle(c metric.Condition) string {
+	title := strings.ToUpper(c.Title[:1]) + c.Title[1:]
+	if c.Note != "" {
+		title += " (" + c.Note + ")"
+	}
+	return title
 }
 
 // table lays a section out: a header and rows of cells, each value with its interval after the separator.

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"plumb/audit/record"
+	"plumb/bindings"
+)
+
+// auditTask is a benchmark's items on their way to a model.
+type auditTask struct {
+	run      record.Run                    // described as far as it does not depend on the model; Items counts the questions
+	question func(i int) (question, error) // the i-th, ready to be scored
+}
+
+// score puts the questions to the model and keeps their scores in the run directory.
+func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens tokenizer, steering *intervention, dir string, resume bool, notes io.Writer) error {
+	run := t.run
+	tokens.model.describe(&run, session)
+	s := scorer{session: session, tokens: tokens}
+	if steering != nil {
+		run.Steering, s.steering = steering.recorded, steering.actions
+	}
+	open := record.Create
+	if resume {
+		open = record.Resume
+	}
+	var err error
+	if s.run, err = open(dir, run); err != nil {
+		return err
+	}
+	done := s.run.Done()
+	if done > 0 && done < run.Items {
+		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", withCommas(done), withCommas(run.Items))
+	}
+	s.progress = newProgress(notes, run.Items, done)
+	err = s.score(ctx, run.Items, t.question)
+	s.progress.end()
+	err = cmp.Or(err, s.run.Close())
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", withCommas(s.run.Done()), withCommas(run.Items))
+	}
+	return err
+}
+
+// scoringSession makes a session that scores as the self-test found to be right.
+func (m *openedModel) scoringSession() (*bindings.Session, error) {
+	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.path, err)
+	}
+	return session, nil
+}
+
+// describe fills in what a run records of the model and of how it is asked.
+func (m *openedModel) describe(run *record.Run, session *bindings.Session) {
+	info, layout := m.Info(), session.Layout()
+	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), "CPU"
+	run.Model = record.Model{
+		SHA256: m.sha256, Name: filepath.Base(m.path), Architecture: info.Architecture,
+		Description: info.Description, NLayer: info.Layers, NEmbd: info.Width,
+	}
+	run.Scoring = record.Scoring{ContextTokens: layout.Context, BatchRows: layout.BatchRows, Trie: layout.Trie}
+}
