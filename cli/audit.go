@@ -6,6 +6,6 @@ func auditCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "audit",
 		Usage:       "measure a model on a benchmark",
-		Subcommands: []*cli.Command{auditBBQCommand(), auditStereoSetCommand(), auditCrowSPairsCommand()},
+		Subcommands: []*cli.Command{auditBBQCommand(), auditStereoSetCommand(), auditCrowSPairsCommand(), auditCapabilityCommand()},
 	}
 }

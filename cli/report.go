@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/capability"
 	"plumb/audit/metric"
 	"plumb/audit/record"
 	"plumb/audit/report"
@@ -50,13 +51,38 @@ func (o *outputOptions) check() error {
 	return nil
 }
 
+// printable is a run's report, whatever was audited.
+type printable interface {
+	WriteTable(io.Writer) error
+	WriteJSON(io.Writer) error
+	WriteCSV(io.Writer) error
+	WriteMarkdown(io.Writer) error
+	WriteFile(dir string) (path string, err error)
+}
+
 // read reads a run as the options ask.
-func (o *outputOptions) read(dir string) (*report.Report, error) {
+func (o *outputOptions) read(dir string) (printable, error) {
+	benchmark, err := benchmarkOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	if benchmark == capability.Benchmark {
+		return capability.New(dir, o.bootstrap)
+	}
 	return report.New(dir, report.Options{ReadOut: metric.ReadOut(o.readOut), Draws: o.bootstrap})
 }
 
+// benchmarkOf says what a run is of.
+func benchmarkOf(dir string) (string, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	return r.Run.Benchmark, r.Close()
+}
+
 // print prints a run in the format asked for.
-func (o *outputOptions) print(r *report.Report, out io.Writer) error {
+func (o *outputOptions) print(r printable, out io.Writer) error {
 	switch {
 	case o.json:
 		return r.WriteJSON(out)
@@ -84,10 +110,13 @@ func reportRun(dir string, options outputOptions, out io.Writer) error {
 	if err == nil && options.table() {
 		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
-	if failures := r.Summary.Failures; err == nil && r.Summary.Items == 0 && len(failures) > 0 {
-		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", withCommas(len(failures)), failures[0].ID, failures[0].Reason)
+	if err != nil {
+		return err
 	}
-	return err
+	if r, ok := r.(*report.Report); ok {
+		return r.Unscored()
+	}
+	return nil
 }
 
 type reportOptions struct {
