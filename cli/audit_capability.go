@@ -212,7 +212,6 @@ func (t *capabilityTask) task(tokens *tokenizer) (*auditTask, error) {
 		question: func(i int) (question, error) {
 			q := list[i]
 			q.record.Index = i
-			q.record.Options = slices.Clone(q.record.Options) // scores are written into it
 			return q, nil
 		},
 	}, nil

@@ -215,7 +215,6 @@ func (o *sentencesOptions) audit(ctx context.Context, benchmark string, data *se
 		question: func(i int) (question, error) {
 			q := questions[i]
 			q.record.Index = i
-			q.record.Options = slices.Clone(q.record.Options) // scores are written into it
 			return q, nil
 		},
 	}

@@ -22,9 +22,9 @@ type auditTask struct {
 func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens tokenizer, steering *intervention, dir string, resume bool, notes io.Writer) error {
 	run := t.run
 	tokens.model.describe(&run, session)
-	s := scorer{session: session, tokens: tokens}
+	s := scorer{session: session, tokens: tokens, steerings: make([][]bindings.Steering, 1)}
 	if steering != nil {
-		run.Steering, s.steering = steering.recorded, steering.actions
+		run.Steering, s.steerings[0] = steering.recorded, steering.actions
 	}
 	open := record.Create
 	if resume {

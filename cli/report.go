@@ -11,6 +11,7 @@ import (
 
 	"plumb/audit/capability"
 	"plumb/audit/metric"
+	"plumb/audit/protocol"
 	"plumb/audit/record"
 	"plumb/audit/report"
 )
@@ -164,6 +165,9 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 			return err
 		}
 		dir = options.noText
+	}
+	if protocol.IsSweep(dir) {
+		return reportSweep(dir, options.outputOptions, protocol.DefaultThresholds(), out)
 	}
 	r, err := options.read(dir)
 	if err != nil {

@@ -35,6 +35,7 @@ answers at all.
 			auditCommand(),
 			reportCommand(),
 			compareCommand(),
+			gateCommand(),
 			steerCommand(),
 			generateCommand(),
 		},

@@ -149,9 +149,27 @@ func (t *tokenizer) tokens(text string) ([]bindings.Token, error) {
 type scorer struct {
 	session  *bindings.Session
 	tokens   tokenizer
-	steering []bindings.Steering
 	run      *record.Writer
 	progress progress
+
+	// Every batch is scored under each of these in turn; one without actions is the model as it is. Their records carry
+	// the numbers from first on.
+	steerings [][]bindings.Steering
+	first     int
+	before    int // records of the run that were there before these
+}
+
+// scoreUnder scores the requests of one batch under each of the steerings. It is all that a grid asks of the engine: the
+// steerings of one call are of one layer, so whatever computes the layers below it once belongs here.
+func scoreUnder(ctx context.Context, session *bindings.Session, requests []bindings.Request, steerings [][]bindings.Steering) ([][]bindings.Score, error) {
+	scores := make([][]bindings.Score, len(steerings))
+	for i, steering := range steerings {
+		var err error
+		if scores[i], _, err = session.Score(ctx, requests, steering); err != nil {
+			return nil, err
+		}
+	}
+	return scores, nil
 }
 
 // waiting is a question with its request, or the reason why it has none.
@@ -170,7 +188,7 @@ func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, e
 	defer interrupt.stop()
 
 	var queue []waiting
-	for at := s.run.Done(); at < n || len(queue) > 0; {
+	for at := (s.run.Done() - s.before) / len(s.steerings); at < n || len(queue) > 0; {
 		// more than can share a batch: then what is behind them does not matter
 		for ; at < n && len(queue) <= bindings.MaxSequences; at++ {
 			q, err := next(at)
@@ -194,7 +212,7 @@ func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, e
 		if err := s.run.Append(group); err != nil {
 			return err
 		}
-		queue = append(queue[:0], queue[len(group):]...)
+		queue = append(queue[:0], queue[len(group)/len(s.steerings):]...)
 		s.progress.at(s.run.Done())
 	}
 	return nil
@@ -213,20 +231,24 @@ func (s *scorer) batch(ctx context.Context, queue []waiting) ([]record.Record, e
 	if err != nil {
 		return nil, err
 	}
-	scores, _, err := s.session.Score(ctx, requests[:size], s.steering)
+	all, err := scoreUnder(ctx, s.session, requests[:size], s.steerings)
 	if err != nil {
 		return nil, err
 	}
 	var group []record.Record
-	for _, w := range queue {
-		score := bindings.Score{Err: w.err}
-		if w.err == nil {
-			if len(scores) == 0 {
-				break
+	for i, scores := range all {
+		for _, w := range queue {
+			score := bindings.Score{Err: w.err}
+			if w.err == nil {
+				if len(scores) == 0 {
+					break
+				}
+				score, scores = scores[0], scores[1:]
 			}
-			score, scores = scores[0], scores[1:]
+			r := scored(w.question.record, score)
+			r.Index, r.Steering = s.run.Done()+len(group), s.first+i
+			group = append(group, r)
 		}
-		group = append(group, scored(w.question.record, score))
 	}
 	return group, nil
 }
@@ -238,8 +260,10 @@ func scored(r record.Record, score bindings.Score) record.Record {
 		r.Error = score.Err.Error()
 		logProbs = make([][]float32, len(r.Options))
 	}
+	options := make([]record.Option, len(r.Options)) // the question's own may be scored again
 	for i, option := range r.Options {
-		r.Options[i] = record.NewOption(option.Text, option.Role, logProbs[i])
+		options[i] = record.NewOption(option.Text, option.Role, logProbs[i])
 	}
+	r.Options = options
 	return r
 }

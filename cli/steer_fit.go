@@ -25,7 +25,7 @@ func steerCommand() *cli.Command {
 		Name:  "steer",
 		Usage: "find directions, look at them, exchange them",
 		Subcommands: []*cli.Command{
-			steerFitCommand(), steerInspectCommand(), steerExportCommand(), steerImportCommand(),
+			steerFitCommand(), steerSweepCommand(), steerInspectCommand(), steerExportCommand(), steerImportCommand(),
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -113,19 +114,9 @@ func (o *steerOptions) load(model *openedModel, notes io.Writer) (*intervention,
 	if o.file == "" {
 		return nil, nil
 	}
-	if !model.selfTest.HooksFire {
-		return nil, fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
-	}
-	file, err := steer.ReadFile(o.file)
+	file, err := readSteering(o.file, model, notes)
 	if err != nil {
 		return nil, err
-	}
-	warnings, err := file.Check(model.facts())
-	if err != nil {
-		return nil, fmt.Errorf("%s does not fit %s: %w", o.file, filepath.Base(model.path), err)
-	}
-	for _, warning := range warnings {
-		fmt.Fprintf(notes, "plumb: warning: %s: %s\n", o.file, warning)
 	}
 	strength, err := o.strength(file.Strength)
 	if err != nil {
@@ -135,22 +126,49 @@ func (o *steerOptions) load(model *openedModel, notes io.Writer) (*intervention,
 	if err != nil {
 		return nil, err
 	}
-	operator := file.Operator
-	if o.operator != "" {
-		operator = steer.Operator(o.operator)
+	return file.at(steer.Operator(cmp.Or(o.operator, string(file.Operator))), strength, layers, o.half)
+}
+
+// fittedFile is a steering file that fits a model.
+type fittedFile struct {
+	*steer.File
+	path   string
+	sha256 string
+}
+
+// readSteering reads a steering file and checks it against the model. Warnings go to notes.
+func readSteering(path string, model *openedModel, notes io.Writer) (*fittedFile, error) {
+	if !model.selfTest.HooksFire {
+		return nil, fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
 	}
-	actions, err := file.Actions(operator, strength, layers)
+	file, err := steer.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.file, err)
+		return nil, err
 	}
-	content, err := os.ReadFile(o.file)
+	warnings, err := file.Check(model.facts())
+	if err != nil {
+		return nil, fmt.Errorf("%s does not fit %s: %w", path, filepath.Base(model.path), err)
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(notes, "plumb: warning: %s: %s\n", path, warning)
+	}
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256(content)
-	i := &intervention{file: file, recorded: &record.Steering{
-		Name: filepath.Base(o.file), SHA256: hex.EncodeToString(hash[:]), Method: methodName(file.Method, file.Constraint),
-		Operator: string(operator), Strength: strength, Half: o.half,
+	return &fittedFile{file, path, hex.EncodeToString(hash[:])}, nil
+}
+
+// at is the intervention by the file at these layers, all of the file's if there are none.
+func (f *fittedFile) at(operator steer.Operator, strength float64, layers []int, half string) (*intervention, error) {
+	actions, err := f.Actions(operator, strength, layers)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	i := &intervention{file: f.File, recorded: &record.Steering{
+		Name: filepath.Base(f.path), SHA256: f.sha256, Method: methodName(f.Method, f.Constraint),
+		Operator: string(operator), Strength: strength, Half: half,
 	}}
 	for _, a := range actions {
 		op := bindings.ProjectOut

@@ -68,7 +68,7 @@ func (r rows) metrics(of string, names []string) table {
 			if !change.Delta.OK && change.Before.OK {
 				cell = metric.Undefined + "\nwas " + change.Before.String()
 			} else if change.Delta.OK {
-				cell = fmt.Sprintf("%s%s (%s)\n%s", withSign(change.Delta.V), mark(change.Delta), change.After, signedInterval(change.Delta))
+				cell = fmt.Sprintf("%s%s (%s)\n%s", metric.FormatSigned(change.Delta.V), mark(change.Delta), change.After, signedInterval(change.Delta))
 			}
 			cells = append(cells, cell)
 		}
@@ -213,23 +213,16 @@ func categoryName(category string) string {
 	return category
 }
 
-// withSign is a number to three digits that shows its sign.
-func withSign(x float64) string {
-	text := metric.Format(x)
-	if x > 0 && text != "0.000" {
-		text = "+" + text
-	}
-	return text
+func signedInterval(v metric.Value) string {
+	return "[" + metric.FormatSigned(v.Lo) + ", " + metric.FormatSigned(v.Hi) + "]"
 }
-
-func signedInterval(v metric.Value) string { return "[" + withSign(v.Lo) + ", " + withSign(v.Hi) + "]" }
 
 // signed is a change and its interval.
 func signed(v metric.Value) string {
 	if !v.OK {
 		return metric.Undefined
 	}
-	return withSign(v.V) + mark(v) + "\n" + signedInterval(v)
+	return metric.FormatSigned(v.V) + mark(v) + "\n" + signedInterval(v)
 }
 
 // plain is a value and its interval.
@@ -254,7 +247,7 @@ func kept(c Channel) string {
 	if !c.Change.OK {
 		return "–"
 	}
-	return fmt.Sprintf("%d/%d\n%s … %s", c.Kept, c.Draws, withSign(c.Range.Min), withSign(c.Range.Max))
+	return fmt.Sprintf("%d/%d\n%s … %s", c.Kept, c.Draws, metric.FormatSigned(c.Range.Min), metric.FormatSigned(c.Range.Max))
 }
 
 // formatP writes a p-value with three significant digits.

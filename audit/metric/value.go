@@ -56,6 +56,23 @@ func Format(x float64) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
+// FormatSigned is Format with a plus before what is above zero.
+func FormatSigned(x float64) string {
+	text := Format(x)
+	if x > 0 && text != "0.000" {
+		text = "+" + text
+	}
+	return text
+}
+
+// Signed is a change with its interval, "+0.012 [−0.003, 0.020]", or "undefined".
+func (v Value) Signed() string {
+	if !v.OK {
+		return Undefined
+	}
+	return FormatSigned(v.V) + " " + v.Interval()
+}
+
 // MarshalJSON writes null for what is undefined.
 func (v Value) MarshalJSON() ([]byte, error) {
 	out := struct {

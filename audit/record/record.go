@@ -47,6 +47,8 @@ type Record struct {
 	Text      string   `json:"text,omitempty"`  // context and question, as a reader would see them
 	Options   []Option `json:"options"`         // in the data set's order
 	Error     string   `json:"error,omitempty"` // why the item has no scores; its options then have none
+
+	Steering int `json:"steering,omitempty"` // of a grid: the number of the one of Run.Steerings, from 1; 0: the model as it is
 }
 
 // NoLabel is the label of an item none of whose options is the right one.

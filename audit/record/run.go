@@ -46,6 +46,9 @@ type Run struct {
 	Steering  *Steering `json:"steering"` // nil: the model as it is
 	Items     int       `json:"items"`    // how many records the finished run has
 	NoText    bool      `json:"no_text"`  // set by CopyWithoutText
+
+	// Steerings are those of a grid: its items were scored without any and then under each, and Items counts all of that.
+	Steerings []Steering `json:"steerings,omitempty"`
 }
 
 // Model is the GGUF file that was audited.
