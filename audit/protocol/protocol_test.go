@@ -170,7 +170,9 @@ func TestSelectionAloneMovesTheNaiveScoreOnly(t *testing.T) {
 	}
 }
 
-func value(v, lo, hi float64) metric.Value { return metric.Value{V: v, Lo: lo, Hi: hi, OK: true, N: 10} }
+func value(v, lo, hi float64) metric.Value {
+	return metric.Value{V: v, Lo: lo, Hi: hi, OK: true, N: 10}
+}
 
 // cost is a curve over the strengths 1, 2, 4, 8.
 func cost(ratios []float64, accuracyHigh []float64) *Cost {
