@@ -20,6 +20,8 @@ func corpusCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			corpusCleanCommand(),
 			corpusFilterCommand(),
+			corpusAgreementCommand(),
+			corpusSampleCommand(),
 		},
 	}
 }
