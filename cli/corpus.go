@@ -22,6 +22,8 @@ func corpusCommand() *cli.Command {
 			corpusFilterCommand(),
 			corpusAgreementCommand(),
 			corpusSampleCommand(),
+			corpusReleaseCommand(),
+			corpusHydrateCommand(),
 		},
 	}
 }
