@@ -19,6 +19,7 @@ func corpusCommand() *cli.Command {
 		Usage: "make a parallel corpus of AAE and SAE, and check it",
 		Subcommands: []*cli.Command{
 			corpusCleanCommand(),
+			corpusTranslateCommand(),
 			corpusFilterCommand(),
 			corpusAgreementCommand(),
 			corpusSampleCommand(),
