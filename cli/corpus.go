@@ -21,10 +21,12 @@ func corpusCommand() *cli.Command {
 			corpusCleanCommand(),
 			corpusTranslateCommand(),
 			corpusFilterCommand(),
+			corpusValidateCommand(),
 			corpusAgreementCommand(),
 			corpusSampleCommand(),
 			corpusReleaseCommand(),
 			corpusHydrateCommand(),
+			corpusBuildCommand(),
 		},
 	}
 }

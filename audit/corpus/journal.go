@@ -36,51 +36,31 @@ func (a *Answer) question() question { return question{a.ID, a.Step, a.Model, a.
 // be used from several goroutines. Its file is locked until it is closed.
 type Journal struct {
 	mutex   sync.Mutex
-	file    *os.File
-	size    int64 // end of the last whole line
+	lines   *lineFile
 	answers map[question]Answer
 }
 
 // OpenJournal opens a journal and reads the answers in it. A last line that was cut off is removed. Without resume, a file
 // that holds answers is an error.
 func OpenJournal(path string, resume bool) (*Journal, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, pathError(path, err)
-	}
-	j := &Journal{file: file, answers: map[question]Answer{}}
-	if err := j.read(path, resume); err != nil {
-		return nil, cmp.Or(err, file.Close())
-	}
-	return j, nil
-}
-
-func (j *Journal) read(path string, resume bool) error {
-	if err := unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("%s: another process is writing answers here", path)
-		}
-		return pathError(path, err)
-	}
-	data, err := io.ReadAll(j.file)
-	if err != nil {
-		return pathError(path, err)
-	}
-	whole := data[:bytes.LastIndexByte(data, '\n')+1]
-	line := 0
-	for text := range bytes.Lines(whole) {
-		line++
+	j := &Journal{answers: map[question]Answer{}}
+	lines, err := openLines(path, func(text []byte) bool {
 		var a Answer
 		if err := json.Unmarshal(text, &a); err != nil || a.ID == "" {
-			return fmt.Errorf("%s:%d: not an answer; the file was changed by something else, put it right or choose another folder", path, line)
+			return false
 		}
 		j.answers[a.question()] = a
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
-	if line > 0 && !resume {
-		return fmt.Errorf("%s holds %s answers already; go on after them by --resume, or choose another folder", path, thousands(line))
+	if n := len(j.answers); n > 0 && !resume {
+		err := fmt.Errorf("%s holds %s answers already; go on after them by --resume, or choose another folder", path, thousands(n))
+		return nil, cmp.Or(err, lines.close())
 	}
-	j.size = int64(len(whole))
-	return j.file.Truncate(j.size)
+	j.lines = lines
+	return j, nil
 }
 
 // Answers is how many answers the journal holds.
@@ -97,27 +77,79 @@ func (j *Journal) find(q question) (Answer, bool) {
 	return a, ok
 }
 
-// append keeps an answer, on the disk when it returns. A line is written whole or not at all.
+// append keeps an answer, on the disk when it returns.
 func (j *Journal) append(a Answer) error {
-	line, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	line = append(line, '\n')
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	_, err = j.file.WriteAt(line, j.size)
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
-		_ = j.file.Truncate(j.size) // a line that stays cut is removed by OpenJournal
+	if err := j.lines.append(a); err != nil {
 		return err
 	}
-	j.size += int64(len(line))
 	j.answers[a.question()] = a
 	return nil
 }
 
 // Close gives the file back.
-func (j *Journal) Close() error { return j.file.Close() }
+func (j *Journal) Close() error { return j.lines.close() }
+
+// lineFile is a file of JSON lines that is appended to by one process at a time. A line is there whole or not at all.
+type lineFile struct {
+	file *os.File
+	size int64 // end of the last whole line
+}
+
+// openLines opens or makes a file, locks it, and hands each of its lines to read, which says whether it is one that belongs
+// there. A last line that was cut off is removed.
+func openLines(path string, read func(text []byte) bool) (*lineFile, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	f := &lineFile{file: file}
+	if err := f.start(path, read); err != nil {
+		return nil, cmp.Or(err, file.Close())
+	}
+	return f, nil
+}
+
+func (f *lineFile) start(path string, read func(text []byte) bool) error {
+	if err := unix.Flock(int(f.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("%s: another process is writing here", path)
+		}
+		return pathError(path, err)
+	}
+	data, err := io.ReadAll(f.file)
+	if err != nil {
+		return pathError(path, err)
+	}
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	line := 0
+	for text := range bytes.Lines(whole) {
+		line++
+		if !read(text) {
+			return fmt.Errorf("%s:%d: this line is not one of ours; put the file right, or choose another place", path, line)
+		}
+	}
+	f.size = int64(len(whole))
+	return f.file.Truncate(f.size)
+}
+
+func (f *lineFile) append(value any) error {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	_, err = f.file.WriteAt(line, f.size)
+	if err == nil {
+		err = f.file.Sync()
+	}
+	if err != nil {
+		_ = f.file.Truncate(f.size) // a line that stays cut is removed by openLines
+		return err
+	}
+	f.size += int64(len(line))
+	return nil
+}
+
+func (f *lineFile) close() error { return f.file.Close() }
