@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +68,13 @@ func checkNew(path string) error {
 		return fmt.Errorf("%s is there already, and people may have filled it in; choose another name, or move it away", path)
 	}
 	return nil
+}
+
+// textHash is the SHA-256 of a file in hexadecimal. Unlike fileHash it reads the file every time.
+func textHash(path string) (string, error) {
+	sum := sha256.New()
+	err := hashInto(sum, path)
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // reportStage writes what a stage did beside its output, and prints it, for people or as JSON.

@@ -191,7 +191,11 @@ func inputHash(arguments []string) (string, error) {
 		if info, err := os.Stat(value); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		hash, err := fileHash(value)
+		hashOf := textHash
+		if strings.HasSuffix(value, ".gguf") {
+			hashOf = fileHash
+		}
+		hash, err := hashOf(value)
 		if err != nil {
 			return "", err
 		}
@@ -204,11 +208,11 @@ func inputHash(arguments []string) (string, error) {
 func outputHashes(files []string) map[string]string {
 	hashes := map[string]string{}
 	for _, file := range files {
-		sum := sha256.New()
-		if err := hashInto(sum, file); err != nil {
+		hash, err := textHash(file)
+		if err != nil {
 			return nil
 		}
-		hashes[filepath.Base(file)] = hex.EncodeToString(sum.Sum(nil))
+		hashes[filepath.Base(file)] = hash
 	}
 	return hashes
 }

@@ -14,8 +14,8 @@ import (
 	"plumb/internal/shared"
 )
 
-// writeFile writes a file for a test into a folder of its own.
-func writeFile(t *testing.T, name, text string) string {
+// testFile writes a file for a test into a folder of its own.
+func testFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -25,8 +25,8 @@ func writeFile(t *testing.T, name, text string) string {
 }
 
 func TestCorpusCommandsRefuse(t *testing.T) {
-	raw := writeFile(t, "raw.txt", "she be workin\n")
-	triplets := writeFile(t, "t.jsonl", `{"id":"1","aae":"a","sae":"b","aae_back":"c"}`)
+	raw := testFile(t, "raw.txt", "she be workin\n")
+	triplets := testFile(t, "t.jsonl", `{"id":"1","aae":"a","sae":"b","aae_back":"c"}`)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	for _, c := range []struct {
 		arguments string
@@ -68,7 +68,7 @@ they been knew she was comin thru but ain't nobody said nothin to me
 
 // TestCorpusChain goes from raw text through every command to a release and back.
 func TestCorpusChain(t *testing.T) {
-	raw := writeFile(t, "raw.txt", rawTexts)
+	raw := testFile(t, "raw.txt", rawTexts)
 	s := newTranslatingServer(t, nil)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -151,7 +151,7 @@ func TestCorpusCleanReDial(t *testing.T) {
 }
 
 func TestCorpusValidate(t *testing.T) {
-	path := writeFile(t, "t.jsonl", `{"id":"same","aae":"she be workin late","sae":"she works late","aae_back":"she be workin late"}
+	path := testFile(t, "t.jsonl", `{"id":"same","aae":"she be workin late","sae":"she works late","aae_back":"she be workin late"}
 {"id":"other","aae":"she be workin late","sae":"she works late","aae_back":"nah he good"}
 {"id":"long","aae":"`+strings.Repeat("she be workin ", 40)+`","sae":"x","aae_back":"y"}
 `)
@@ -200,7 +200,7 @@ func TestCorpusValidate(t *testing.T) {
 
 // TestCorpusValidateGoesOn: what a killed run kept is not scored again.
 func TestCorpusValidateGoesOn(t *testing.T) {
-	path := writeFile(t, "t.jsonl", `{"id":"1","aae":"she be workin","sae":"she works","aae_back":"she be workin late"}
+	path := testFile(t, "t.jsonl", `{"id":"1","aae":"she be workin","sae":"she works","aae_back":"she be workin late"}
 {"id":"2","aae":"he been knew","sae":"he knew","aae_back":"he been knew that"}
 `)
 	model := tinyModelFile(t, tinyModel{seed: 3})
@@ -211,7 +211,7 @@ func TestCorpusValidateGoesOn(t *testing.T) {
 	if err := os.Remove(out); err != nil {
 		t.Fatal(err)
 	}
-	hash, err := fileHash(path)
+	hash, err := textHash(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestCorpusValidateGoesOn(t *testing.T) {
 // TestCorpusBuild runs the chain of a file, does nothing a second time, only what is needed after a change, and goes on after
 // it was killed.
 func TestCorpusBuild(t *testing.T) {
-	raw := writeFile(t, "raw.txt", rawTexts)
+	raw := testFile(t, "raw.txt", rawTexts)
 	s := newTranslatingServer(t, func(w http.ResponseWriter, prompt string, n int) bool {
 		time.Sleep(30 * time.Millisecond)
 		return false
@@ -257,7 +257,7 @@ func TestCorpusBuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return writeFile(t, "build.json", string(text))
+		return testFile(t, "build.json", string(text))
 	}
 	first := config(10, "Ours")
 
@@ -269,7 +269,7 @@ func TestCorpusBuild(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(dir, "translated", answersFile))
 		return strings.Count(string(data), "\n")
 	}
-	for deadline := time.Now().Add(60 * time.Second); answers() < 2 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(120 * time.Second); answers() < 2 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -312,7 +312,7 @@ func TestCorpusBuildRefuses(t *testing.T) {
 		{`{"out":"DIR","clean":{"colour":"red"},"translate":{}}`, "the stage clean: flag provided but not defined"},
 		{`{"out":"DIR","clean":{"json":true},"translate":{}}`, `"json" is for the command itself`},
 	} {
-		config := writeFile(t, "c.json", strings.ReplaceAll(c.config, "DIR", t.TempDir()))
+		config := testFile(t, "c.json", strings.ReplaceAll(c.config, "DIR", t.TempDir()))
 		_, _, err := plumb("corpus", "build", config)
 		refused(t, err, 2, c.want)
 	}

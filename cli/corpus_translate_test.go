@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +151,7 @@ func wholeTranslation(t *testing.T, texts []corpus.Sentence, triplets []corpus.T
 // TestTranslateThroughFailures: a server that fails, limits, breaks answers off, answers without a choice, with garbage and
 // too slowly is asked until every text has an answer, and never after its answer.
 func TestTranslateThroughFailures(t *testing.T) {
+	var slow atomic.Int32
 	faults := []func(w http.ResponseWriter){
 		func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) },
 		func(w http.ResponseWriter) {
@@ -157,7 +159,12 @@ func TestTranslateThroughFailures(t *testing.T) {
 		},
 		func(w http.ResponseWriter) { breakOff(w, completion("half of it")[:60]) },
 		func(w http.ResponseWriter) { breakOff(w, nil) },
-		func(w http.ResponseWriter) { time.Sleep(400 * time.Millisecond) },
+		func(w http.ResponseWriter) { // twice too slow; more would make the test slow
+			if slow.Add(1) <= 2 {
+				time.Sleep(4 * time.Second)
+			}
+			breakOff(w, nil)
+		},
 		func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"choices":[]}`)) },
 		func(w http.ResponseWriter) { http.Error(w, "<html>bad gateway</html>", http.StatusBadGateway) },
 	}
@@ -175,7 +182,7 @@ func TestTranslateThroughFailures(t *testing.T) {
 	})
 	texts, _ := sentences(t, 60)
 	dir := t.TempDir()
-	options := endpointOptions{concurrency: 8, retries: 8, timeout: 200 * time.Millisecond}
+	options := endpointOptions{concurrency: 8, retries: 8, timeout: 3 * time.Second}
 	tr := translation(t, s, options, dir, false)
 	result, err := tr.Run(context.Background(), texts)
 	if err != nil {
@@ -220,7 +227,7 @@ func TestTranslateRefusals(t *testing.T) {
 		return true
 	})
 	texts, _ := sentences(t, 8)
-	result, err := translation(t, s, endpointOptions{concurrency: 2, retries: 2, timeout: time.Second}, t.TempDir(), false).Run(context.Background(), texts)
+	result, err := translation(t, s, endpointOptions{concurrency: 2, retries: 2, timeout: 10 * time.Second}, t.TempDir(), false).Run(context.Background(), texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +261,7 @@ func TestTranslateLimits(t *testing.T) {
 		return true
 	})
 	texts, _ := sentences(t, 1)
-	if _, err := translation(t, s, endpointOptions{concurrency: 1, retries: 1, timeout: time.Second}, t.TempDir(), false).Run(context.Background(), texts); err != nil {
+	if _, err := translation(t, s, endpointOptions{concurrency: 1, retries: 1, timeout: 10 * time.Second}, t.TempDir(), false).Run(context.Background(), texts); err != nil {
 		t.Fatal(err)
 	}
 	if waited := time.Since(first); waited < 300*time.Millisecond {
@@ -262,7 +269,7 @@ func TestTranslateLimits(t *testing.T) {
 	}
 	texts, _ = sentences(t, 4)
 	start := time.Now()
-	if _, err := translation(t, s, endpointOptions{concurrency: 4, rate: 60 * 20, timeout: time.Second}, t.TempDir(), false).Run(context.Background(), texts); err != nil {
+	if _, err := translation(t, s, endpointOptions{concurrency: 4, rate: 60 * 20, timeout: 10 * time.Second}, t.TempDir(), false).Run(context.Background(), texts); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < 350*time.Millisecond {
@@ -338,7 +345,7 @@ func TestTranslateKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(30 * time.Second); kept() < 25*kills && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(120 * time.Second); kept() < 25*kills && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		if err := cmd.Process.Kill(); err != nil {
@@ -384,7 +391,7 @@ func TestTranslateStopsWhenNothingWorks(t *testing.T) {
 		return true
 	})
 	texts, _ := sentences(t, 100)
-	result, err := translation(t, s, endpointOptions{concurrency: 1, timeout: time.Second}, t.TempDir(), false).Run(context.Background(), texts)
+	result, err := translation(t, s, endpointOptions{concurrency: 1, timeout: 10 * time.Second}, t.TempDir(), false).Run(context.Background(), texts)
 	if err == nil || !strings.Contains(err.Error(), "12 texts in a row failed, the last, t/11: 400 no such parameter") || s.requests() != 12 || result.Left < 87 {
 		t.Errorf("%v after %d requests, %d left", err, s.requests(), result.Left)
 	}

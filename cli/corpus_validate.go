@@ -108,7 +108,7 @@ func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path
 	if options.sentiment {
 		result.Classifier = filepath.Base(model.path)
 	}
-	hash, err := fileHash(path)
+	hash, err := textHash(path)
 	if err != nil {
 		return err
 	}
