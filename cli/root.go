@@ -38,6 +38,7 @@ answers at all.
 			gateCommand(),
 			steerCommand(),
 			generateCommand(),
+			corpusCommand(),
 		},
 		// the caller prints errors and ends the process
 		ExitErrHandler: func(*cli.Context, error) {},

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/corpus"
+)
+
+func corpusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "corpus",
+		Usage: "make a parallel corpus of AAE and SAE, and check it",
+		Subcommands: []*cli.Command{
+			corpusCleanCommand(),
+			corpusTranslateCommand(),
+			corpusFilterCommand(),
+			corpusValidateCommand(),
+			corpusAgreementCommand(),
+			corpusSampleCommand(),
+			corpusReleaseCommand(),
+			corpusHydrateCommand(),
+			corpusBuildCommand(),
+		},
+	}
+}
+
+// oneFile is the one file that a command takes; flags may stand behind it.
+func oneFile(c *cli.Context, what string) (string, error) {
+	arguments, err := laterFlags(c)
+	if err == nil && len(arguments) != 1 {
+		err = usageError("corpus %s takes one file, %s; see plumb corpus %s --help", c.Command.Name, what, c.Command.Name)
+	}
+	if err != nil {
+		return "", err
+	}
+	return arguments[0], nil
+}
+
+// checkOutput refuses to write a file over one that is read.
+func checkOutput(out string, inputs ...string) error {
+	if out == "" {
+		return usageError("where to? --out FILE")
+	}
+	there, err := os.Stat(out)
+	if err != nil {
+		return nil // there is nothing to lose
+	}
+	for _, input := range inputs {
+		if info, err := os.Stat(input); err == nil && os.SameFile(info, there) {
+			return usageError("--out %s is a file that is read; choose another name", out)
+		}
+	}
+	return nil
+}
+
+// checkNew refuses to write over a file that people may have filled in.
+func checkNew(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is there already, and people may have filled it in; choose another name, or move it away", path)
+	}
+	return nil
+}
+
+// textHash is the SHA-256 of a file in hexadecimal. Unlike fileHash it reads the file every time.
+func textHash(path string) (string, error) {
+	sum := sha256.New()
+	err := hashInto(sum, path)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// reportStage writes what a stage did beside its output, and prints it, for people or as JSON.
+func reportStage(s corpus.Summary, output string, asJSON bool, out io.Writer) error {
+	if err := s.WriteFile(output); err != nil {
+		return err
+	}
+	if asJSON {
+		return s.WriteJSON(out)
+	}
+	width := 0
+	for _, fact := range s.Facts {
+		width = max(width, utf8.RuneCountInString(fact.Name))
+	}
+	var text strings.Builder
+	for _, fact := range s.Facts {
+		fmt.Fprintf(&text, "%-*s  %s\n", width, fact.Name, fact.Value)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

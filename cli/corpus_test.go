@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plumb/audit/corpus"
+	"plumb/internal/shared"
+)
+
+// testFile writes a file for a test into a folder of its own.
+func testFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCorpusCommandsRefuse(t *testing.T) {
+	raw := testFile(t, "raw.txt", "she be workin\n")
+	triplets := testFile(t, "t.jsonl", `{"id":"1","aae":"a","sae":"b","aae_back":"c"}`)
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	for _, c := range []struct {
+		arguments string
+		status    int
+		want      string
+	}{
+		{"clean", 2, "takes the files to clean"},
+		{"clean " + raw, 2, "--out FILE"},
+		{"clean " + raw + " --out " + raw, 2, "is a file that is read"},
+		{"clean " + raw + " --out " + out + " --min-words -1", 2, "--min-words -1"},
+		{"clean missing.txt --out " + out, 1, "missing.txt: no such file"},
+		{"filter " + triplets + " --out " + out + " --review 5", 2, "go together"},
+		{"filter " + triplets + " --out " + out + " --review 5 --sheet " + raw, 1, "people may have filled it in"},
+		{"filter " + raw + " --out " + out, 1, "raw.txt:1: the row has no id"},
+		{"validate " + triplets + " --out " + triplets, 2, "is a file that is read"},
+		{"validate " + triplets + " --out " + out, 2, "which model?"},
+		{"agreement", 2, "takes the annotators' tables"},
+		{"agreement " + raw + " --triplets " + triplets, 2, "go together"},
+		{"sample " + triplets, 2, "--out DIR"},
+		{"release " + triplets, 2, "--out DIR"},
+		{"hydrate " + triplets + " --out " + out, 2, "--source FILE"},
+		{"build " + raw, 2, "raw.txt: invalid character"},
+		{"unknown", 2, `has no command "unknown"`},
+	} {
+		_, _, err := plumb(append([]string{"corpus"}, strings.Fields(c.arguments)...)...)
+		if err == nil || ExitStatus(err) != c.status || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (status %d), want %q (status %d)", c.arguments, err, ExitStatus(err), c.want, c.status)
+		}
+	}
+}
+
+// rawTexts is a raw file of our own, with mentions, links and emoji.
+const rawTexts = `@tasha 😂😂 she finna go to the store cuz she ain’t got no milk https://t.co/AbC123xyz
+RT @dre_88: we was “just” sittin there… n he be actin like he don’t know nobody 🤦🏾‍♂️
+too short 😭 lol
+@tasha 😂😂 she finna go to the store cuz she ain't got no milk http://t.co/zzz
+they been knew she was comin thru but ain't nobody said nothin to me
+`
+
+// TestCorpusChain goes from raw text through every command to a release and back.
+func TestCorpusChain(t *testing.T) {
+	raw := testFile(t, "raw.txt", rawTexts)
+	s := newTranslatingServer(t, nil)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	out, _ := mustPlumb(t, "corpus", "clean", raw, "--out", in("clean.jsonl"), "--dropped", in("dropped.jsonl"))
+	contains(t, tableWords(out), "Kept 3", "Dropped, too short 1", "Dropped, duplicate 1", "URLs stripped 2", "Mentions stripped 3")
+	mustPlumb(t, "corpus", "translate", in("clean.jsonl"), "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--out", in("translated"))
+	out, notes := mustPlumb(t, "corpus", "filter", filepath.Join(in("translated"), tripletsFile), "--out", in("filtered.jsonl"), "--review", "3", "--sheet", in("review.csv"))
+	contains(t, tableWords(out), "Kept 3", `Rule "copied input" (flag) 3 (alone 0)`, `Rule "back equals SAE" (flag) 3 (alone 0)`)
+	contains(t, notes, "review.csv")
+
+	mustPlumb(t, "corpus", "sample", in("filtered.jsonl"), "--out", in("sheets"), "--annotators", "2", "--seed", "4")
+	var sheets []string
+	for k := 1; k <= 2; k++ {
+		path := filepath.Join(in("sheets"), fmt.Sprintf("annotator-%d.csv", k))
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled := strings.ReplaceAll(string(data), ",,,,\n", ",yes,yes,yes,no\n") // the annotator fills in the four columns
+		if k == 2 {
+			filled = strings.Replace(filled, ",yes,yes,yes,no\n", ",no,yes,yes,yes\n", 1)
+		}
+		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sheets = append(sheets, path)
+	}
+	out, notes = mustPlumb(t, append([]string{"corpus", "agreement", "--triplets", in("filtered.jsonl"), "--out", in("triplets.jsonl")}, sheets...)...)
+	contains(t, tableWords(out), "sentiment_preserved 3 0.667", "aae_natural 3 1.000 undefined undefined 100.0 % yes", "annotator-1, annotator-2")
+	contains(t, notes, "natural: 0, not: 3, not judged: 0")
+
+	out, _ = mustPlumb(t, "corpus", "release", in("triplets.jsonl"), "--out", in("release"), "--name", "Ours", "--summary", corpus.SummaryPath(in("clean.jsonl")), "--summary", corpus.SummaryPath(in("triplets.jsonl")))
+	contains(t, tableWords(out), "Triplets 3", "SAE left out, as it is the source text 3")
+	card, err := os.ReadFile(filepath.Join(in("release"), corpus.CardFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(card), "# Ours", "## Cleaning", "## Human validation")
+	out, _ = mustPlumb(t, "corpus", "hydrate", in("release"), "--source", raw, "--out", in("hydrated.jsonl"))
+	contains(t, tableWords(out), "Triplets 3", "Left out, not in the copy 0")
+	before, err := corpus.ReadTriplets(in("triplets.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := corpus.ReadTriplets(in("hydrated.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range before {
+		if before[i].AAE != after[i].AAE || before[i].ID != after[i].ID || *before[i].Natural != *after[i].Natural {
+			t.Errorf("%+v became %+v", before[i], after[i])
+		}
+	}
+}
+
+// TestCorpusCleanReDial cleans the AAE side of published pairs, twice.
+func TestCorpusCleanReDial(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(shared.Data(t, "aae_pairs"), "redial_pairs.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]string
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		fields := strings.Split(line, "\t")
+		rows = append(rows, map[string]string{"number": fmt.Sprint(i), "text": strings.ReplaceAll(fields[2], `\n`, "\n")})
+	}
+	dir := t.TempDir()
+	raw, once, twice := filepath.Join(dir, "raw.jsonl"), filepath.Join(dir, "once.jsonl"), filepath.Join(dir, "twice.jsonl")
+	if err := corpus.WriteJSONLines(raw, rows); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := mustPlumb(t, "corpus", "clean", raw, "--id", "number", "--out", once)
+	contains(t, tableWords(out), "Rows read 1,216", "Kept 1,216")
+	mustPlumb(t, "corpus", "clean", once, "--out", twice)
+	a, _ := os.ReadFile(once)
+	b, _ := os.ReadFile(twice)
+	if len(a) == 0 || string(a) != string(b) {
+		t.Error("cleaning twice changes something")
+	}
+}
+
+func TestCorpusValidate(t *testing.T) {
+	path := testFile(t, "t.jsonl", `{"id":"same","aae":"she be workin late","sae":"she works late","aae_back":"she be workin late"}
+{"id":"other","aae":"she be workin late","sae":"she works late","aae_back":"nah he good"}
+{"id":"long","aae":"`+strings.Repeat("she be workin ", 40)+`","sae":"x","aae_back":"y"}
+`)
+	model := tinyModelFile(t, tinyModel{seed: 3, context: 256})
+	out := filepath.Join(t.TempDir(), "scores.jsonl")
+	arguments := []string{"corpus", "validate", path, "--model", model, "--threads", "1", "--sentiment", "--out", out}
+	text, _ := mustPlumb(t, arguments...)
+	contains(t, tableWords(text), "Triplets 3", "Not scored 1", "BERTScore by the residual stream after block 1 of tiny.gguf", "Report: ")
+	read := func() (list []corpus.Validation) {
+		t.Helper()
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			var v corpus.Validation
+			if err := json.Unmarshal([]byte(line), &v); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, v)
+		}
+		return list
+	}
+	list := read()
+	if len(list) != 3 || list[0].BERTScore == nil || list[0].BERTScore.F1 < 1-1e-6 || list[1].BERTScore.F1 > 0.999 || list[2].Error == "" || list[2].BERTScore != nil {
+		t.Fatalf("%+v", list)
+	}
+	if list[0].SentimentAAE != list[1].SentimentAAE || list[0].SentimentSAE == "" {
+		t.Errorf("the same text has two sentiments: %+v", list)
+	}
+	if _, err := os.Stat(out + ".partial"); err == nil {
+		t.Error("a finished run left its unfinished one")
+	}
+	first, _ := os.ReadFile(out)
+	mustPlumb(t, arguments...)
+	if again, _ := os.ReadFile(out); string(again) != string(first) {
+		t.Error("the same command gives other scores")
+	}
+	mustPlumb(t, append(arguments, "--idf", "--layer", "0")...)
+	if weighed := read(); weighed[1].BERTScore.F1 == list[1].BERTScore.F1 {
+		t.Error("layer and idf change nothing")
+	}
+	_, _, err := plumb(append(arguments, "--layer", "2")...)
+	refused(t, err, 2, "--layer 2: the model has the blocks 0 to 1")
+}
+
+// TestCorpusValidateGoesOn: what a killed run kept is not scored again.
+func TestCorpusValidateGoesOn(t *testing.T) {
+	path := testFile(t, "t.jsonl", `{"id":"1","aae":"she be workin","sae":"she works","aae_back":"she be workin late"}
+{"id":"2","aae":"he been knew","sae":"he knew","aae_back":"he been knew that"}
+`)
+	model := tinyModelFile(t, tinyModel{seed: 3})
+	out := filepath.Join(t.TempDir(), "scores.jsonl")
+	arguments := []string{"corpus", "validate", path, "--model", model, "--threads", "1", "--out", out}
+	mustPlumb(t, arguments...)
+	want, _ := os.ReadFile(out)
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := textHash(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modelHash, err := fileHash(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial, err := corpus.OpenPartialValidation(out+".partial", "the residual stream after block 1 of tiny.gguf; ; "+modelHash+"; "+hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := partial.Append(corpus.Validation{ID: "1", Error: "kept"}); err != nil {
+		t.Fatal(err)
+	}
+	partial.Close()
+	_, notes := mustPlumb(t, arguments...)
+	contains(t, notes, "going on after 1 of 2 triplets")
+	got, _ := os.ReadFile(out)
+	_, second, _ := strings.Cut(string(want), "\n")
+	if string(got) != `{"id":"1","bertscore":null,"sentiment_aae":"","sentiment_sae":"","error":"kept"}`+"\n"+second {
+		t.Errorf("went on to\n%s", got)
+	}
+}
+
+// TestCorpusBuild runs the chain of a file, does nothing a second time, only what is needed after a change, and goes on after
+// it was killed.
+func TestCorpusBuild(t *testing.T) {
+	raw := testFile(t, "raw.txt", rawTexts)
+	s := newTranslatingServer(t, func(w http.ResponseWriter, prompt string, n int) bool {
+		time.Sleep(30 * time.Millisecond)
+		return false
+	})
+	dir := filepath.Join(t.TempDir(), "built")
+	model := tinyModelFile(t, tinyModel{seed: 3})
+	config := func(minWords int, release string) string {
+		text, err := json.Marshal(map[string]any{
+			"out":       dir,
+			"clean":     map[string]any{"input": []string{raw}, "min-words": minWords},
+			"translate": map[string]any{"endpoint": s.URL + "/v1", "endpoint-model": "stub", "concurrency": 1},
+			"validate":  map[string]any{"model": model, "threads": 1},
+			"release":   map[string]any{"name": release},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testFile(t, "build.json", string(text))
+	}
+	first := config(10, "Ours")
+
+	cmd := process("corpus", "build", first)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := func() int {
+		data, _ := os.ReadFile(filepath.Join(dir, "translated", answersFile))
+		return strings.Count(string(data), "\n")
+	}
+	for deadline := time.Now().Add(120 * time.Second); answers() < 2 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	kept, asked := answers(), s.requests()
+	out, _ := mustPlumb(t, "corpus", "build", first)
+	contains(t, tableWords(out), "clean: up to date", "translate Texts 3", "filter Triplets read 3", "validate Triplets 3", "release Triplets 3")
+	if n := s.requests() - asked; n != 6-kept {
+		t.Errorf("%d requests, where %d answers were kept", n, kept)
+	}
+
+	asked = s.requests()
+	out, _ = mustPlumb(t, "corpus", "build", first)
+	if out != "clean: up to date\ntranslate: up to date\nfilter: up to date\nvalidate: up to date\nrelease: up to date\n" || s.requests() != asked {
+		t.Errorf("again:\n%s", out)
+	}
+	out, _ = mustPlumb(t, "corpus", "build", config(10, "Theirs"))
+	contains(t, out, "validate: up to date\nrelease\n")
+	out, _ = mustPlumb(t, "corpus", "build", config(3, "Theirs"))
+	contains(t, tableWords(out), "clean Rows read 5 Kept 4", "translate Texts 4")
+	if s.requests() != asked+2 {
+		t.Errorf("%d requests for one text more", s.requests()-asked)
+	}
+	if err := os.Remove(filepath.Join(dir, "filtered.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = mustPlumb(t, "corpus", "build", config(3, "Theirs"))
+	contains(t, tableWords(out), "translate: up to date filter Triplets read 4", "validate: up to date release: up to date")
+}
+
+func TestCorpusBuildRefuses(t *testing.T) {
+	for _, c := range []struct{ config, want string }{
+		{`{"out":"x","cleen":{}}`, `unknown field "cleen"`},
+		{`{"clean":{},"translate":{}}`, "\"out\" names a folder"},
+		{`{"out":"x","clean":{}}`, "at least the stages"},
+		{`{"out":"DIR","clean":{"out":"y"},"translate":{}}`, `the build itself sets "out"`},
+		{`{"out":"DIR","clean":{"input":{"a":1}},"translate":{}}`, `"input" is a text, a number`},
+		{`{"out":"DIR","clean":{"colour":"red"},"translate":{}}`, "the stage clean: flag provided but not defined"},
+		{`{"out":"DIR","clean":{"json":true},"translate":{}}`, `"json" is for the command itself`},
+	} {
+		config := testFile(t, "c.json", strings.ReplaceAll(c.config, "DIR", t.TempDir()))
+		_, _, err := plumb("corpus", "build", config)
+		refused(t, err, 2, c.want)
+	}
+}
