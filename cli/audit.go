@@ -6,6 +6,6 @@ func auditCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "audit",
 		Usage:       "measure a model on a benchmark",
-		Subcommands: []*cli.Command{auditBBQCommand()},
+		Subcommands: []*cli.Command{auditBBQCommand(), auditDialectCommand()},
 	}
 }

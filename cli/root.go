@@ -37,6 +37,7 @@ answers at all.
 			compareCommand(),
 			steerCommand(),
 			generateCommand(),
+			corpusCommand(),
 		},
 		// the caller prints errors and ends the process
 		ExitErrHandler: func(*cli.Context, error) {},

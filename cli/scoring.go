@@ -14,6 +14,7 @@ type question struct {
 	record  record.Record
 	prompt  string
 	options []string // the continuations, one a record option
+	plain   bool     // the prompt is a text to be continued, and never goes into a chat template
 }
 
 // tokenizer turns questions into requests.
@@ -46,6 +47,11 @@ func (m *openedModel) tokenizer(context int, chat bool) (tokenizer, error) {
 // request tokenizes a question. Prompt and option are tokenized together and split where the prompt ends, so that the
 // tokens are those of the text; an option that changes the prompt's own tokens cannot be told from it, and is an error.
 func (t *tokenizer) request(q *question) (bindings.Request, error) {
+	if q.plain && t.chat {
+		plain := *t
+		plain.chat = false
+		t = &plain
+	}
 	text := q.prompt
 	if t.chat {
 		var err error
@@ -125,7 +131,11 @@ func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, e
 				return err
 			}
 			w := waiting{question: q}
-			w.request, w.err = s.tokens.request(&q)
+			if q.record.Error != "" {
+				w.err = errors.New(q.record.Error) // known before it was asked
+			} else {
+				w.request, w.err = s.tokens.request(&q)
+			}
 			queue = append(queue, w)
 		}
 		if interrupt.seen() {

@@ -34,6 +34,10 @@ type Record struct {
 	Text      string   `json:"text,omitempty"`  // context and question, as a reader would see them
 	Options   []Option `json:"options"`         // in the data set's order
 	Error     string   `json:"error,omitempty"` // why the item has no scores; its options then have none
+
+	Task     string    `json:"task,omitempty"`     // what the item asks for, in benchmarks that ask several things
+	Features []Feature `json:"features,omitempty"` // of a dialect audit's pair
+	Natural  *bool     `json:"natural,omitempty"`  // whether a dialect audit's back-translation was judged so; nil: not judged
 }
 
 // Option is one answer and its score.

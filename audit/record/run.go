@@ -46,6 +46,8 @@ type Run struct {
 	Steering  *Steering `json:"steering"` // nil: the model as it is
 	Items     int       `json:"items"`    // how many records the finished run has
 	NoText    bool      `json:"no_text"`  // set by CopyWithoutText
+
+	Dialect *Dialect `json:"dialect,omitempty"` // of a dialect audit
 }
 
 // Model is the GGUF file that was audited.
