@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -114,11 +115,8 @@ func writeAtomically(path string, write func(io.Writer) error) error {
 		return err
 	}
 	defer os.Remove(temporary.Name())
-	if err := write(temporary); err != nil {
-		temporary.Close()
-		return err
-	}
-	if err := temporary.Close(); err != nil {
+	err = cmp.Or(write(temporary), temporary.Chmod(0o644))
+	if err := cmp.Or(err, temporary.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temporary.Name(), path)

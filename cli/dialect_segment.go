@@ -24,12 +24,6 @@ type segmenter struct {
 	layer   int
 }
 
-// Limits of what is cut: a boundary needs a pass over what follows it.
-const (
-	maxSegmentedWords = 512
-	maxCandidates     = 16
-)
-
 func newSegmenter(model *openedModel, session *bindings.Session) *segmenter {
 	return &segmenter{model, session, model.Info().Layers / 2}
 }
@@ -48,9 +42,6 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 		return uncut, nil
 	}
 	saeWords, aaeWords := len(dialect.Words(p.SAE)), len(dialect.Words(p.AAE))
-	if longest := max(saeWords, aaeWords); longest > maxSegmentedWords {
-		return fmt.Errorf("a sentence of %s words is not cut (at most %d); give its segments in the data", withCommas(longest), maxSegmentedWords), nil
-	}
 	sae, err := s.tokenize(p.SAE)
 	if err != nil {
 		return err, nil
@@ -64,26 +55,13 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 		return perText(err)
 	}
 	saeTokens, aaeTokens := sae.ofWords(states[0]), aae.ofWords(states[1])
-
-	first, last := candidates(saeWords)
-	var after [][]bindings.Token // the text after each candidate boundary
-	for j := first; j <= last; j++ {
-		rest, err := s.tokenize(strings.Join(dialect.Words(p.SAE)[j:], " "))
-		if err != nil {
-			return err, nil
-		}
-		after = append(after, rest.tokens)
-	}
-	right, err := s.states(ctx, after)
-	if err != nil {
-		return perText(err)
-	}
-	shifts := make([]float64, last-first+1)
+	// φ of a segment is the mean of its tokens' states in the sentence: one pass serves all boundaries and the aligner
+	shifts := make([]float64, saeWords-1)
 	for i := range shifts {
-		// a causal model's states of a beginning are those of the beginning alone
-		shifts[i] = dialect.Shift(meanState(saeTokens.States[:before(saeTokens.Word, first+i)]), meanState(right[i][sae.special:]))
+		at, _ := slices.BinarySearch(saeTokens.Word, i+1)
+		shifts[i] = dialect.Shift(meanState(saeTokens.States[:at]), meanState(saeTokens.States[at:]))
 	}
-	cut := dialect.Boundary(saeWords, first, shifts)
+	cut := dialect.Boundary(shifts)
 	links := dialect.Align(saeTokens, aaeTokens)
 	if len(links) == 0 {
 		return errors.New("no word of the AAE sentence corresponds to one of the SAE sentence"), nil
@@ -99,22 +77,6 @@ func perText(err error) (uncut, fatal error) {
 	return nil, err
 }
 
-// candidates are the boundaries that are compared, from first to last: the middle ones, if there are many.
-func candidates(words int) (first, last int) {
-	first, last = 1, words-1
-	if last > maxCandidates {
-		first = words/2 - maxCandidates/2 + 1
-		last = first + maxCandidates - 1
-	}
-	return first, last
-}
-
-// before is how many of the tokens, in order, belong to the first n words.
-func before(word []int, n int) int {
-	at, _ := slices.BinarySearch(word, n)
-	return at
-}
-
 func meanState(states [][]float64) []float64 {
 	if len(states) == 0 {
 		return nil
@@ -127,7 +89,19 @@ func meanState(states [][]float64) []float64 {
 	return mean
 }
 
-// states returns the hidden states of the sequences' tokens after the segmenter's layer.
+// unit is a state as a vector of length 1.
+func unit(state []float32) []float64 {
+	out := make([]float64, len(state))
+	for i, x := range state {
+		out[i] = float64(x)
+	}
+	if norm := floats.Norm(out, 2); norm > 0 {
+		floats.Scale(1/norm, out)
+	}
+	return out
+}
+
+// states returns the hidden states of the sequences' tokens after the segmenter's layer, of length 1.
 func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([][][]float64, error) {
 	var requests []bindings.Request
 	for _, sequence := range sequences {
@@ -144,11 +118,7 @@ func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([
 			if scores[at].Err != nil {
 				return nil, scores[at].Err
 			}
-			state := make([]float64, 0, s.model.Info().Width)
-			for _, x := range residuals.At(at, 0) {
-				state = append(state, float64(x))
-			}
-			out[i] = append(out[i], state)
+			out[i] = append(out[i], unit(residuals.At(at, 0)))
 			at++
 		}
 	}
@@ -175,7 +145,20 @@ type tokenized struct {
 
 // tokenize tokenizes a text and finds each token's place, by spelling the tokens out: whatever the tokenizer, the places
 // are exact or it is an error.
-func (s *segmenter) tokenize(text string) (tokenized, error) { return tokenPlaces(s.model.Model, text) }
+//
+// Where no BOS stands first, a line break does: causal models give the first token of a sequence a state like no other's,
+// a hundred times as long, which must not be a word's.
+func (s *segmenter) tokenize(text string) (tokenized, error) {
+	t, err := tokenPlaces(s.model.Model, text)
+	if err != nil || t.special > 0 {
+		return t, err
+	}
+	lineBreak, err := s.model.Tokenize("\n", false, false)
+	t.tokens, t.special = append(lineBreak, t.tokens...), len(lineBreak)
+	return t, err
+}
+
+// tokenPlaces tokenizes a text as the start of a sequence.
 
 func tokenPlaces(model *bindings.Model, text string) (tokenized, error) {
 	t := tokenized{text: text}

@@ -114,6 +114,30 @@ func (c *Comparison) change(k, draws int) metric.Value {
 	return metric.NewValue(means, len(c.Votes), 0)
 }
 
+// ratioOfChanges is the fall of LP in the second run over that in the third, both from the first, by a paired bootstrap.
+// Undefined where the third run's LP does not fall; draws in which it does not are left out of the interval.
+func (c *Comparison) ratioOfChanges(draws int) metric.Value {
+	var ratios []float64
+	undefined := 0
+	for draw, counts := range stats.Bootstrap(len(c.Votes), draws, bootstrapSeed, "pairs") {
+		second, third := 0.0, 0.0
+		for i, n := range counts {
+			lp := c.Votes[i].LP
+			second += float64(n) * (lp[0] - lp[1])
+			third += float64(n) * (lp[0] - lp[2])
+		}
+		switch {
+		case third > 0:
+			ratios = append(ratios, second/third)
+		case draw == 0:
+			return metric.Value{}
+		default:
+			undefined++
+		}
+	}
+	return metric.NewValue(ratios, len(c.Votes), undefined)
+}
+
 // name tells a run from the others of a comparison.
 func (r *Report) name() string {
 	name := strings.TrimSuffix(r.Run.Model.Name, ".gguf")

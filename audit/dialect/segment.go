@@ -36,14 +36,14 @@ func Shift(left, right []float64) float64 {
 	return 1 - floats.Dot(left, right)/norms
 }
 
-// Boundary returns j* = argmax_j d_j − γ·|j/n − ρ| (the paper's eq. 12), the number of words of the context, in a sentence of
-// n words. shifts are d_j for j = first, first + 1, …; of equal boundaries it is the first.
-func Boundary(n, first int, shifts []float64) int {
+// Boundary returns j* = argmax_j d_j − γ·|j/n − ρ| (the paper's eq. 12), the number of words of the context. shifts[j−1] is
+// d_j for j = 1 … n−1, where n is the number of words. Of equal boundaries it is the first.
+func Boundary(shifts []float64) int {
+	n := float64(len(shifts) + 1)
 	best, at := math.Inf(-1), 0
 	for i, d := range shifts {
-		j := first + i
-		if score := d - Gamma*math.Abs(float64(j)/float64(n)-Rho); score > best {
-			best, at = score, j
+		if score := d - Gamma*math.Abs(float64(i+1)/n-Rho); score > best {
+			best, at = score, i+1
 		}
 	}
 	return at

@@ -38,6 +38,7 @@ type Record struct {
 	Task     string    `json:"task,omitempty"`     // what the item asks for, in benchmarks that ask several things
 	Features []Feature `json:"features,omitempty"` // of a dialect audit's pair
 	Natural  *bool     `json:"natural,omitempty"`  // whether a dialect audit's back-translation was judged so; nil: not judged
+	Trace    *Trace    `json:"trace,omitempty"`    // of a causal trace
 }
 
 // Option is one answer and its score.
