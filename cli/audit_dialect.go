@@ -60,7 +60,7 @@ prefers SAE whatever the context is; 0 is even-handed. It also asks which contin
 random order, and for the sentiment of the sentences: DGI is how often that is the same in both dialects, cDGI the same
 where a natural back-translation keeps it. LP is broken down by the markers in the AAE sentence.
 
---data reads JSON lines, CSV or TSV with the fields aae and sae and, optionally, id, aae_back, aae_back_natural (true,
+--data reads JSON lines, CSV or TSV with the fields aae and sae and, optionally, id, aae_back, natural (true,
 false), aae_context, aae_continuation, sae_context and sae_continuation; or TSV without a header, of AAE and SAE, or of
 a task's name, SAE and AAE. A pair without segments is cut by the model's middle layer: where the meaning shifts in the
 SAE sentence, and in the AAE sentence where the fewest alignment links cross. plumb corpus segment writes the segments,
@@ -150,7 +150,10 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	if err != nil {
 		return err
 	}
-	task.cutter = newSegmenter(model, session)
+	if task.cutter, err = options.segmenter(model, session, options.threads); err != nil {
+		return err
+	}
+	defer task.cutter.close()
 	part, seed := cmp.Or(options.split, dialect.SplitAll), options.splitSeed
 	if steering != nil && steering.file.Method == steer.Dialect && options.split == "" {
 		part, seed = dialect.SplitEvaluation, steering.file.Fit.Seed

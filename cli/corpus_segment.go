@@ -77,7 +77,11 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	defer session.Close()
 	interrupt := watchInterrupts(func() {})
 	defer interrupt.stop()
-	cutter := newSegmenter(model, session)
+	cutter, err := options.segmenter(model, session, options.threads)
+	if err != nil {
+		return err
+	}
+	defer cutter.close()
 	progress := newProgress(notes, len(task.pairs), 0)
 	var uncuttable int
 	var first error

@@ -22,10 +22,30 @@ type segmenter struct {
 	model   *openedModel
 	session *bindings.Session
 	layer   int
+	own     bool // model and session are the segmenter's, and close with it
 }
 
-func newSegmenter(model *openedModel, session *bindings.Session) *segmenter {
-	return &segmenter{model, session, model.Info().Layers / 2}
+// segmenter makes the segmenter: of --embed-model, or else of the model that is audited.
+func (o *dialectData) segmenter(audited *openedModel, session *bindings.Session, threads int) (*segmenter, error) {
+	if o.embedModel == "" {
+		return &segmenter{model: audited, session: session, layer: audited.Info().Layers / 2}, nil
+	}
+	model, err := (&modelOptions{model: o.embedModel, threads: threads}).open(bindings.ModelOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("--embed-model: %w", err)
+	}
+	if session, err = model.scoringSession(); err != nil {
+		model.Close()
+		return nil, fmt.Errorf("--embed-model: %w", err)
+	}
+	return &segmenter{model, session, model.Info().Layers / 2, true}, nil
+}
+
+func (s *segmenter) close() {
+	if s.own {
+		s.session.Close()
+		s.model.Close()
+	}
 }
 
 // describe returns what a run records of the segmenter.
@@ -105,6 +125,9 @@ func unit(state []float32) []float64 {
 func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([][][]float64, error) {
 	var requests []bindings.Request
 	for _, sequence := range sequences {
+		if most := s.session.Layout().Context; len(sequence) > most {
+			return nil, &bindings.Error{Status: bindings.StatusTooLong, Message: fmt.Sprintf("the sentence is %s tokens; the context holds %s", withCommas(len(sequence)), withCommas(most))}
+		}
 		requests = append(requests, prefixes(sequence)...)
 	}
 	scores, residuals, err := s.session.Residuals(ctx, requests, nil, []int{s.layer}, false)

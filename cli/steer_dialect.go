@@ -29,7 +29,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if options.trace != "" && options.layers != "" {
 		return usageError("--trace chooses the layers and their weights; leave out --layer")
 	}
-	data := dialectData{data: options.data, lexicon: options.lexicon, strict: options.strict, splitSeed: options.splitSeed}
+	data := dialectData{data: options.data, lexicon: options.lexicon, embedModel: options.embed, strict: options.strict, splitSeed: options.splitSeed}
 	task, err := data.read(notes)
 	if err != nil {
 		return err
@@ -42,6 +42,15 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if !model.selfTest.HooksFire {
 		return fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
 	}
+	session, err := model.scoringSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	if task.cutter, err = data.segmenter(model, session, options.threads); err != nil {
+		return err
+	}
+	defer task.cutter.close()
 	var layers []int
 	var weights []float64
 	if options.trace == "" {
@@ -54,12 +63,6 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	} else if layers, weights, err = tracedLayers(options.trace, model, task, options.splitSeed); err != nil {
 		return err
 	}
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	task.cutter = newSegmenter(model, session)
 	if err := task.take(ctx, dialect.SplitDirection, options.splitSeed); err != nil {
 		return err
 	}
@@ -114,6 +117,8 @@ func tracedLayers(dir string, model *openedModel, task *dialectTask, seed uint64
 		return nil, nil, fmt.Errorf("%s is a trace of other data; give the same --data", dir)
 	case trace.Run.Dialect.SplitSeed != seed:
 		return nil, nil, fmt.Errorf("%s has the split seed %d, not %d; give the same --split-seed", dir, trace.Run.Dialect.SplitSeed, seed)
+	case trace.Run.Dialect.Segmentation != task.describeDialect().Segmentation || trace.Run.Dialect.Lexicon != task.lexicon.File:
+		return nil, nil, fmt.Errorf("%s has other segments or another lexicon; give the same --embed-model and --lexicon", dir)
 	case len(layers) == 0:
 		return nil, nil, fmt.Errorf("%s: restoring moves no layer towards AAE (no R is negative), so there is none to steer", dir)
 	}

@@ -191,7 +191,9 @@ func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Write
 		return nil, err
 	}
 	if s.tokens, err = s.model.tokenizer(s.session.Layout().Context, false); err == nil {
-		s.task.cutter = newSegmenter(s.model, s.session)
+		s.task.cutter, err = options.segmenter(s.model, s.session, options.threads)
+	}
+	if err == nil {
 		err = s.task.take(ctx, options.split, options.splitSeed)
 	}
 	if err != nil {
@@ -203,6 +205,9 @@ func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Write
 }
 
 func (s *sweeper) close() {
+	if s.task.cutter != nil {
+		s.task.cutter.close()
+	}
 	s.session.Close()
 	s.model.Close()
 }

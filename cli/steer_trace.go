@@ -92,7 +92,10 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err != nil {
 		return err
 	}
-	task.cutter = newSegmenter(model, session)
+	if task.cutter, err = options.segmenter(model, session, options.threads); err != nil {
+		return err
+	}
+	defer task.cutter.close()
 	if err := task.take(ctx, dialect.SplitTracing, options.splitSeed); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func Builtin() (*Data, error) {
 
 // Read reads files of pairs in the given order, as UTF-8 with or without a byte order mark:
 //
-//   - JSON lines, or CSV or TSV with a header: the fields id, aae, sae, aae_back, aae_back_natural, and aae_context,
+//   - JSON lines, or CSV or TSV with a header: the fields id, aae, sae, aae_back, natural, and aae_context,
 //     aae_continuation, sae_context, sae_continuation; all but aae and sae are optional;
 //   - TSV of two columns without a header: AAE, SAE;
 //   - TSV of three columns without a header: a task's name, SAE, AAE, in which \n stands for a line break.
@@ -119,7 +119,7 @@ type row struct {
 	AAE             string `json:"aae"`
 	SAE             string `json:"sae"`
 	Back            string `json:"aae_back,omitempty"`
-	Natural         *bool  `json:"aae_back_natural,omitempty"`
+	Natural         *bool  `json:"natural,omitempty"`
 	AAEContext      string `json:"aae_context,omitempty"`
 	AAEContinuation string `json:"aae_continuation,omitempty"`
 	SAEContext      string `json:"sae_context,omitempty"`
@@ -219,13 +219,13 @@ func (r *reader) cells(line int, header, cells []string) {
 			fields.SAE = cells[i]
 		case "aae_back":
 			fields.Back = cells[i]
-		case "aae_back_natural":
+		case "natural":
 			if cells[i] == "" {
 				continue
 			}
 			natural, err := strconv.ParseBool(strings.ToLower(cells[i]))
 			if err != nil {
-				r.bad(line, fmt.Sprintf("aae_back_natural is %.20q; write true, false or nothing", cells[i]))
+				r.bad(line, fmt.Sprintf("natural is %.20q; write true, false or nothing", cells[i]))
 				return
 			}
 			fields.Natural = &natural

@@ -67,7 +67,7 @@ func TestBadRows(t *testing.T) {
 		`{"aae":"a b","sae":"a b","aae_context":"a","aae_continuation":"c","sae_context":"a","sae_continuation":"b"}`: "aae_context and aae_continuation do not make up aae",
 		`{"aae":"a b","sae":"a b","aae_context":"a"}`:                                                                 "of the four segments some are empty",
 		`{"id":"p","aae":"a","sae":"b"}` + "\n" + `{"id":"p","aae":"c","sae":"d"}`:                                    `:2: the id "p" stands in an earlier row`,
-		"aae,sae,aae_back_natural\na,b,perhaps":                                                                       `:2: aae_back_natural is "perhaps"; write true, false or nothing`,
+		"aae,sae,natural\na,b,perhaps":                                                                                `:2: natural is "perhaps"; write true, false or nothing`,
 		"aae,sae\na,b,c":                                                                                              ":2: the row has 3 columns, not 2",
 		"a\tb\nc":                                                                                                     ":2: the row has 1 columns, not 2",
 	} {
@@ -182,7 +182,7 @@ func TestPublishedLayouts(t *testing.T) {
 
 // Whatever a file holds, reading it ends with pairs that can be asked about, or with an error of one line.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"aae":"he be","sae":"he is","aae_back_natural":null}`))
+	f.Add([]byte(`{"aae":"he be","sae":"he is","natural":null}`))
 	f.Add([]byte("aae,sae\n\"a\nb\",c\n"))
 	f.Add([]byte("\ufeffaae\tsae\r\na\tb\r\n"))
 	f.Add([]byte("x\ty\tz\n"))
