@@ -159,10 +159,10 @@ func TestDialectEqualsTransformers(t *testing.T) {
 	if err := json.Unmarshal(values, &want); err != nil {
 		t.Fatal(err)
 	}
-	ownCache(t)
 	dir := t.TempDir()
-	run := filepath.Join(dir, "run")
-	mustPlumb(t, auditDialect(f32SmolLM2(t, dir), run, "--data", "../third_party/reference/dialect_pairs.jsonl")...)
+	model, run := f32SmolLM2(t, dir), filepath.Join(dir, "run")
+	ownCache(t)
+	mustPlumb(t, auditDialect(model, run, "--data", "../third_party/reference/dialect_pairs.jsonl")...)
 	r, err := dialect.New(run, 10, false)
 	if err != nil {
 		t.Fatal(err)
