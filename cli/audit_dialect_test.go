@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -24,6 +25,20 @@ func pairsFile(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// somePairs is a file of the first n pairs of the built-in sample.
+func somePairs(t *testing.T, n int) string {
+	t.Helper()
+	data, err := dialect.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := dialect.WriteJSONLines(&text, data.Pairs[:n]); err != nil {
+		t.Fatal(err)
+	}
+	return pairsFile(t, "pairs.jsonl", text.String())
 }
 
 func TestAuditDialect(t *testing.T) {
@@ -57,9 +72,9 @@ func TestAuditDialect(t *testing.T) {
 	if err := json.Unmarshal([]byte(printed), &report); err != nil || report.Summary.Pairs != 3 || report.Summary.Metrics["lp"].Value == nil {
 		t.Errorf("%v, %+v", err, report)
 	}
-	for _, format := range []string{"--csv", "--markdown"} {
+	for format, want := range map[string]string{"--csv": "all,,lp,", "--markdown": "## Perplexity of continuations"} {
 		text, _ := mustPlumb(t, "report", format, dir)
-		contains(t, text, "SAE")
+		contains(t, text, want)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	if err != nil || strings.Count(string(page), "<svg") != 3 {
@@ -72,8 +87,9 @@ func TestAuditDialect(t *testing.T) {
 func TestAuditDialectGoesOn(t *testing.T) {
 	ownCache(t)
 	model, whole, cut := tinyModelFile(t, tinyModel{seed: 2}), newRun(t), newRun(t)
-	mustPlumb(t, auditDialect(model, whole, "--sample", "4")...)
-	mustPlumb(t, auditDialect(model, cut, "--sample", "4")...)
+	data := somePairs(t, 6)
+	mustPlumb(t, auditDialect(model, whole, "--data", data, "--sample", "4")...)
+	mustPlumb(t, auditDialect(model, cut, "--data", data, "--sample", "4")...)
 	items := filepath.Join(cut, record.ItemsFile)
 	info, err := os.Stat(items)
 	if err != nil {
@@ -82,16 +98,16 @@ func TestAuditDialectGoesOn(t *testing.T) {
 	if err := os.Truncate(items, info.Size()/2); err != nil {
 		t.Fatal(err)
 	}
-	mustPlumb(t, auditDialect(model, cut, "--sample", "4", "--resume")...)
+	mustPlumb(t, auditDialect(model, cut, "--data", data, "--sample", "4", "--resume")...)
 	sameRun(t, whole, cut)
 
 	segments := filepath.Join(t.TempDir(), "segments.jsonl")
-	mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", model, "--out", segments)
+	mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", model, "--data", data, "--out", segments)
 	given := newRun(t)
 	mustPlumb(t, auditDialect(model, given, "--sample", "4", "--data", segments)...)
 	_, a := readRun(t, whole)
 	run, b := readRun(t, given)
-	if run.Dialect.Segmentation != (record.Segmentation{Given: 124}) {
+	if run.Dialect.Segmentation != (record.Segmentation{Given: 6}) {
 		t.Errorf("%+v", run.Dialect.Segmentation)
 	}
 	for i := range a {
@@ -175,12 +191,12 @@ func TestAuditDialectRefuses(t *testing.T) {
 
 func TestCompareDialects(t *testing.T) {
 	ownCache(t)
+	// segments of one model for all
+	data, segments := somePairs(t, 8), filepath.Join(t.TempDir(), "segments.jsonl")
+	mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 9}), "--data", data, "--out", segments)
 	var runs []string
 	for seed := range uint64(3) {
 		runs = append(runs, newRun(t))
-		// segments of one model for all
-		segments := filepath.Join(t.TempDir(), "segments.jsonl")
-		mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 9}), "--out", segments)
 		mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 10 + seed}), runs[seed], "--sample", "5", "--data", segments)...)
 	}
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -201,7 +217,7 @@ func TestCompareDialects(t *testing.T) {
 		t.Error(table)
 	}
 	other := newRun(t)
-	mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 1}), other, "--sample", "5")...)
+	mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 1}), other, "--data", data)...)
 	_, _, err := plumb("compare", runs[0], other)
 	refused(t, err, exitFailed, "of other data")
 }

@@ -200,11 +200,11 @@ func TestDialectSteering(t *testing.T) {
 	if math.Abs(math.Sqrt(norm)-0.5) > 1e-6 {
 		t.Errorf("strength 1 adds a vector of length %v, not the weight", math.Sqrt(norm))
 	}
-	_, _, err = plumb("steer", "export", fitted, filepath.Join(dir, "control.gguf"))
+	_, _, err = plumb("steer", "export", fitted, "--out", filepath.Join(dir, "control.gguf"))
 	refused(t, err, exitFailed, "layer 0")
 
 	sweep := filepath.Join(dir, "sweep")
-	out, _ = mustPlumb(t, "steer", "sweep", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "12", "--out", sweep)
+	out, _ = mustPlumb(t, "steer", "sweep", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep)
 	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
 	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
