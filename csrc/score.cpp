@@ -81,8 +81,8 @@ void score_job::run() {
         trie                 batch(with_ends);
         std::vector<int32_t> ends; // which sequence's residual stream each end of the batch is
         for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
-            const request_view & request = requests[r];
-            const bool too_long = longest_path(request, with_ends) > session.params.n_ctx;
+            const request_view & request  = requests[r];
+            const bool           too_long = longest_path(request, with_ends) > session.params.n_ctx;
             for (const steered_scores & to : steerings) {
                 to.statuses[r] = too_long ? PLUMB_TOO_LONG : PLUMB_OK;
             }
