@@ -4,8 +4,10 @@ import "github.com/urfave/cli/v2"
 
 func auditCommand() *cli.Command {
 	return &cli.Command{
-		Name:        "audit",
-		Usage:       "measure a model on a benchmark",
-		Subcommands: []*cli.Command{auditBBQCommand(), auditStereoSetCommand(), auditCrowSPairsCommand(), auditCapabilityCommand()},
+		Name:  "audit",
+		Usage: "measure a model on a benchmark",
+		Subcommands: []*cli.Command{
+			auditBBQCommand(), auditStereoSetCommand(), auditCrowSPairsCommand(), auditCapabilityCommand(), auditDialectCommand(),
+		},
 	}
 }

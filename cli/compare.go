@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,6 +32,8 @@ and 5); the bias score corrected for the changed set of answered items (eq. 6); 
 option; the shifts of the options' log-probabilities; and McNemar's tests. Intervals are of bootstrap draws of the same
 items on both sides.
 
+Runs of plumb audit dialect, of one model or of several, are put side by side, with the vote on every pair.
+
 One steered run is printed in detail, several as one table; --json, --csv, --markdown and --html have everything. A
 run of another model starts over: it is the base of the runs after it, and the table has the rows of both models.
 
@@ -61,13 +62,16 @@ func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
 	if err := options.check(); err != nil {
 		return err
 	}
+	if isDialectRun(dirs[0]) {
+		return compareDialects(options, dirs, out)
+	}
 	comparisons, err := compareRuns(options, dirs)
 	if err != nil {
 		return err
 	}
 	r := compare.NewReport(comparisons)
 	if options.html != "" {
-		if err := writePage(options.html, r); err != nil {
+		if err := writeFile(options.html, r.WriteHTML); err != nil {
 			return err
 		}
 	}
@@ -123,16 +127,4 @@ func compareRuns(options *compareOptions, dirs []string) ([]*compare.Comparison,
 
 func alone(base *compare.Run) error {
 	return fmt.Errorf("%s is of %s, and no other run of that model follows it; a base run stands before the runs that it is compared with", base.Dir, base.Info.Model.Name)
-}
-
-func writePage(path string, r *compare.Report) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = r.WriteHTML(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	return err
 }

@@ -29,6 +29,7 @@ func corpusCommand() *cli.Command {
 			corpusReleaseCommand(),
 			corpusHydrateCommand(),
 			corpusBuildCommand(),
+			corpusSegmentCommand(),
 		},
 	}
 }

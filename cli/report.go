@@ -122,7 +122,8 @@ func reportRun(dir string, options outputOptions, out io.Writer) error {
 
 type reportOptions struct {
 	outputOptions
-	noText string
+	noText   string
+	unmasked bool
 }
 
 func reportCommand() *cli.Command {
@@ -142,7 +143,8 @@ EXIT STATUS
    1  it cannot be read
    2  the command line is wrong`,
 		Flags: append(options.flags(),
-			&cli.StringFlag{Name: "no-text", Usage: "copy the run to `DIR` without the texts of data set and user, for sharing, and report on the copy", Destination: &options.noText}),
+			&cli.StringFlag{Name: "no-text", Usage: "copy the run to `DIR` without the texts of data set and user, for sharing, and report on the copy", Destination: &options.noText},
+			&cli.BoolFlag{Name: "unmasked", Usage: "of a dialect audit, print slurs of the lexicon as they are", Destination: &options.unmasked}),
 		Action: func(c *cli.Context) error {
 			arguments, err := laterFlags(c)
 			if err != nil {
@@ -168,6 +170,10 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 	}
 	if protocol.IsSweep(dir) {
 		return reportSweep(dir, options.outputOptions, protocol.DefaultThresholds(), out)
+	}
+	if isDialectRun(dir) {
+		o := options.outputOptions
+		return reportDialect(dir, dialectOutput{o.json, o.csv, o.markdown, o.bootstrap, options.unmasked}, out)
 	}
 	r, err := options.read(dir)
 	if err != nil {

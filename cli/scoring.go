@@ -16,6 +16,7 @@ type question struct {
 	prompt  string            // "" for whole sentences: what stands before them is the model's start token
 	options []string          // the continuations, one a record option
 	request *bindings.Request // what is scored where it is not a text, in place of prompt and options
+	plain   bool              // the prompt is a text to be continued, and never goes into a chat template
 }
 
 // tokenizer turns questions into requests.
@@ -53,6 +54,11 @@ func (t *tokenizer) request(q *question) (bindings.Request, error) {
 	}
 	if q.prompt == "" {
 		return t.sentences(q.options)
+	}
+	if q.plain && t.chat {
+		plain := *t
+		plain.chat = false
+		t = &plain
 	}
 	text := q.prompt
 	if t.chat {
@@ -193,7 +199,11 @@ func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, e
 				return err
 			}
 			w := waiting{question: q}
-			w.request, w.err = s.tokens.request(&q)
+			if q.record.Error != "" {
+				w.err = errors.New(q.record.Error) // known before it was asked
+			} else {
+				w.request, w.err = s.tokens.request(&q)
+			}
 			queue = append(queue, w)
 		}
 		if interrupt.seen() {

@@ -25,7 +25,7 @@ func steerCommand() *cli.Command {
 		Name:  "steer",
 		Usage: "find directions, look at them, exchange them",
 		Subcommands: []*cli.Command{
-			steerFitCommand(), steerSweepCommand(), steerInspectCommand(), steerExportCommand(), steerImportCommand(),
+			steerTraceCommand(), steerFitCommand(), steerSweepCommand(), steerInspectCommand(), steerExportCommand(), steerImportCommand(),
 		},
 	}
 }
@@ -43,6 +43,9 @@ type steerFitOptions struct {
 	grad      string
 	at        string
 	pooled    bool
+	trace     string
+	lexicon   string
+	embed     string
 	out       string
 }
 
@@ -59,6 +62,9 @@ func (o *steerFitOptions) flags() []cli.Flag {
 		&cli.StringFlag{Name: "grad", Usage: "differentiate an option's `SCORE`: logit, the mean raw logit of its tokens, or logprob", Value: "logit", Destination: &o.grad},
 		&cli.StringFlag{Name: "at", Usage: "take gradients at `WHERE`: answer, the last prompt token, or all, their sum over positions", Value: "answer", Destination: &o.at},
 		&cli.BoolFlag{Name: "pooled", Usage: "one direction for all categories, instead of one for each", Destination: &o.pooled},
+		&cli.StringFlag{Name: "trace", Usage: "dialect: steer the layers that the trace in `DIR` chose, by its weights", Destination: &o.trace},
+		&cli.StringFlag{Name: "lexicon", Usage: "dialect: find the markers of `FILE`, as plumb steer trace did", Destination: &o.lexicon},
+		&cli.StringFlag{Name: "embed-model", Usage: "dialect: cut pairs by the hidden states of `FILE`, as plumb steer trace did", Destination: &o.embed},
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write METHOD.gguf into `DIR`, in a folder a category if there are several (default: steer- and the model's name)", Destination: &o.out})
 }
 
@@ -99,6 +105,9 @@ A direction is a vector a layer. project removes the residual stream's part alon
 neither sign nor norm; add adds it, and a positive strength moves from S towards A. Random directions get the norms of
 the contrast or, if they are orthogonal ones, of gcd, where these are fitted with them.
 
+The method dialect is fitted by itself, on pairs of sentences (see plumb audit dialect --help for --data): the mean of
+h(AAE) − h(SAE) at the last token of a context, at the layers of --trace or --layer, of norm 1, to be added.
+
 EXIT STATUS
    0  the files are written
    1  a fit failed
@@ -107,6 +116,9 @@ EXIT STATUS
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
+			}
+			if slices.Equal(options.methods.Value(), []string{dialectMethod}) {
+				return runSteerDialect(c.Context, &options, c.App.Writer, c.App.ErrWriter)
 			}
 			return runSteerFit(c.Context, &options, c.App.Writer, c.App.ErrWriter)
 		},

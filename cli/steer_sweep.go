@@ -68,7 +68,8 @@ EXIT STATUS
    0  the sweep is complete, whatever its verdict
    1  it failed, or was interrupted
    2  the command line is wrong`,
-		Flags: options.flags(),
+		Flags:       options.flags(),
+		Subcommands: []*cli.Command{sweepDialectCommand()},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

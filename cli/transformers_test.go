@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/record"
 	"plumb/internal/shared"
@@ -138,4 +139,51 @@ func f32SmolLM2(t *testing.T, dir string) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return copied
+}
+
+// LP and the eight perplexities of pairs with fixed segments against transformers on the same F32 weights: within 1e-3,
+// perplexities relatively so.
+func TestDialectEqualsTransformers(t *testing.T) {
+	var want struct {
+		Metrics map[string]float64
+		Pairs   []struct {
+			ID   string
+			BSAE float64 `json:"b_sae"`
+			BAAE float64 `json:"b_aae"`
+		}
+	}
+	values, err := os.ReadFile("../third_party/reference/dialect_scores_smollm2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(values, &want); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	model, run := f32SmolLM2(t, dir), filepath.Join(dir, "run")
+	ownCache(t)
+	mustPlumb(t, auditDialect(model, run, "--data", "../third_party/reference/dialect_pairs.jsonl")...)
+	r, err := dialect.New(run, 10, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := 0.0
+	for name, expected := range want.Metrics {
+		v := r.Summary.Values[name]
+		difference := math.Abs(v.V - expected)
+		if name != dialect.LP {
+			difference /= expected
+		}
+		if worst = max(worst, difference); !v.OK || difference > 1e-3 {
+			t.Errorf("%s: %v, transformers %v", name, v.V, expected)
+		}
+	}
+	for i, p := range want.Pairs {
+		sae, _ := r.Scores[i].BSAE(false)
+		aae, _ := r.Scores[i].BAAE(false)
+		if r.Scores[i].ID != p.ID || math.Abs(sae-p.BSAE) > 1e-3 || math.Abs(aae-p.BAAE) > 1e-3 {
+			t.Errorf("%s: b_SAE %v, b_AAE %v; %s, transformers %v, %v", r.Scores[i].ID, sae, aae, p.ID, p.BSAE, p.BAAE)
+		}
+	}
+	t.Logf("%d metrics of %d pairs, at most %.2g apart", len(want.Metrics), len(want.Pairs), worst)
 }

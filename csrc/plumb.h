@@ -247,6 +247,28 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_reques
                                      int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
                                      int32_t * statuses, float * out, plumb_error * error);
 
+// Gaussian noise on the embeddings of some of a prompt's tokens: the i-th of them gets strength times the i-th vector of
+// the seed.
+typedef struct plumb_noise {
+    const int32_t * positions; // n_positions indices into the prompt, ascending
+    int32_t         n_positions;
+    float           strength; // 0: no noise
+    uint64_t        seed;
+} plumb_noise;
+
+// The residual stream of one prompt token after one layer, put in the place of what is computed there.
+typedef struct plumb_patch {
+    int32_t       layer;
+    int32_t       position; // in the prompt; negative: nothing is put anywhere
+    const float * vector;   // n_embd floats
+} plumb_patch;
+
+// Scores one request under the noise, once for each patch (causal tracing: corrupt, and restore one state). logprobs gets,
+// for every patch, what plumb_session_score gives. PLUMB_TOO_LONG if a run does not fit one graph.
+plumb_status plumb_session_patch(plumb_session * session, const plumb_requests * request, const plumb_noise * noise,
+                                 const plumb_patch * patches, int32_t n_patches, plumb_cancel * cancel,
+                                 float * logprobs, plumb_error * error);
+
 typedef struct plumb_sampling {
     uint32_t seed;
     float    temperature; // 0: always the likeliest token

@@ -81,8 +81,8 @@ void score_job::run() {
         trie                 batch(with_ends);
         std::vector<int32_t> ends; // which sequence's residual stream each end of the batch is
         for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
-            const request_view & request = requests[r];
-            const bool too_long = longest_path(request, with_ends) > session.params.n_ctx;
+            const request_view & request  = requests[r];
+            const bool           too_long = longest_path(request, with_ends) > session.params.n_ctx;
             for (const steered_scores & to : steerings) {
                 to.statuses[r] = too_long ? PLUMB_TOO_LONG : PLUMB_OK;
             }
@@ -234,11 +234,6 @@ void log_probabilities(const plumb_session & session, const trie_layout & layout
 
 void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
                        const std::vector<int32_t> & read_rows, std::vector<float> & read) {
-    if (is_cancelled(session.cancel)) {
-        fail(PLUMB_CANCELLED, "cancelled");
-    }
-    owned_batch owned(layout, begin, end);
-
     // steering acts first, so that what is read is the steered residual stream
     std::vector<plumb_hook> plan = plan_of(to.steering, to.n_steering);
     for (int32_t l = 0; residuals && !read_rows.empty() && l < residuals->n_layers; l++) {
@@ -250,6 +245,16 @@ void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, c
         h.out        = read.data() + l * read_rows.size() * session.hooks->n_embd;
         plan.push_back(h);
     }
+    decode_rows(session, layout, begin, end, plan, to.logprobs);
+    n_computed += end - begin;
+}
+
+void decode_rows(plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
+                 const std::vector<plumb_hook> & plan, float * logprobs) {
+    if (is_cancelled(session.cancel)) {
+        fail(PLUMB_CANCELLED, "cancelled");
+    }
+    owned_batch            owned(layout, begin, end);
     const plumb_batch_rows rows = { owned.batch.n_tokens, owned.batch.token, owned.batch.logits };
     plumb_error            error;
     if (plumb_hooks_begin(session.hooks.get(), plan.data(), plan.size(), &rows, &error) != PLUMB_OK) {
@@ -268,14 +273,13 @@ void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, c
     if (plumb_hooks_end(session.hooks.get(), &error) != PLUMB_OK) {
         throw failure((plumb_status) error.status, error.message);
     }
-    n_computed += end - begin;
     std::vector<const float *> logits;
     for (int32_t i = 0; i < end - begin; i++) {
         if (layout.logits[begin + i]) {
             logits.push_back(llama_get_logits_ith(session.context.get(), i));
         }
     }
-    log_probabilities(session, layout, begin, end, logits, to.logprobs);
+    log_probabilities(session, layout, begin, end, logits, logprobs);
 }
 
 } // namespace plumb

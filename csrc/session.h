@@ -71,6 +71,11 @@ struct score_job {
 void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
                        const std::vector<const float *> & logits, float * out);
 
+// Decodes rows [begin, end) of the layout as one graph under the plan, whose rows count from begin, and puts the
+// log-probabilities of its targets where they belong.
+void decode_rows(plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
+                 const std::vector<plumb_hook> & plan, float * logprobs);
+
 // The steering as a plan on every row.
 std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering);
 

@@ -28,6 +28,7 @@ const (
 	GCD              Method = "gcd"               // preference gradient without its part along a constrained option's gradient
 	Random           Method = "random"            // Gaussian
 	RandomOrthogonal Method = "random-orthogonal" // Gaussian, in the orthogonal complement of the unknown option's gradient
+	Dialect          Method = "dialect"           // mean of h(AAE) − h(SAE), of norm 1; points from SAE to AAE
 	Imported         Method = "imported"          // another program's
 )
 

@@ -121,7 +121,7 @@ func (fit *Fit) write(g *ggufWriter) {
 			g.setStrings(list.key, list.values)
 		}
 	}
-	if len(fit.Templates) > 0 {
+	if len(fit.Templates) > 0 || fit.Seed != 0 {
 		setNumber(g, "plumb.fit.seed", fit.Seed)
 	}
 	if fit.Items > 0 {

@@ -48,7 +48,11 @@ type Record struct {
 	Options   []Option `json:"options"`         // in the data set's order
 	Error     string   `json:"error,omitempty"` // why the item has no scores; its options then have none
 
-	Steering int `json:"steering,omitempty"` // of a grid: the number of the one of Run.Steerings, from 1; 0: the model as it is
+	Steering int       `json:"steering,omitempty"` // of a grid: the number of the one of Run.Steerings, from 1; 0: the model as it is
+	Task     string    `json:"task,omitempty"`     // what the item asks for, in benchmarks that ask several things
+	Features []Feature `json:"features,omitempty"` // of a dialect audit's pair
+	Natural  *bool     `json:"natural,omitempty"`  // whether a dialect audit's back-translation was judged so; nil: not judged
+	Trace    *Trace    `json:"trace,omitempty"`    // of a causal trace
 }
 
 // NoLabel is the label of an item none of whose options is the right one.

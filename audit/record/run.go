@@ -47,6 +47,8 @@ type Run struct {
 	Items     int       `json:"items"`    // how many records the finished run has
 	NoText    bool      `json:"no_text"`  // set by CopyWithoutText
 
+	Dialect *Dialect `json:"dialect,omitempty"` // of a dialect audit
+
 	// Steerings are those of a grid: its items were scored without any and then under each, and Items counts all of that.
 	Steerings []Steering `json:"steerings,omitempty"`
 }

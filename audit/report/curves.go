@@ -139,20 +139,3 @@ func (c Curve) draw(p *plot.Plot, mark draw.GlyphStyle) (string, error) {
 	p.Add(line, intervals)
 	return strings.Join(words, "; "), nil
 }
-
-// roundTicks are at most eight, at 1, 2 or 5 times a power of ten.
-func roundTicks(low, high float64) []plot.Tick {
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/8)))
-	for _, times := range []float64{1, 2, 5, 10} {
-		if (high-low)/(step*times) <= 8 {
-			step *= times
-			break
-		}
-	}
-	var ticks []plot.Tick
-	for k := math.Ceil(low / step); k*step <= high; k++ {
-		label := strings.Replace(strconv.FormatFloat(k*step, 'g', 3, 64), "-", "−", 1)
-		ticks = append(ticks, plot.Tick{Value: k * step, Label: label})
-	}
-	return ticks
-}

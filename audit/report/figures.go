@@ -193,6 +193,9 @@ func newPlot(axis string, low, high float64, rows []string) *plot.Plot {
 // scale are the ticks of an axis: at most nine, at round numbers.
 func scale(low, high float64) []plot.Tick {
 	steps := []float64{0.02, 0.05, 0.1, 0.2, 0.25}
+	if high-low > 0.25*9 { // not a share or a score
+		return roundTicks(low, high)
+	}
 	step := steps[0]
 	for _, s := range steps {
 		if step = s; (high-low)/s <= 9 {

@@ -1,0 +1,200 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// The paper's settings of the boundary (appendix B.1).
+const (
+	Rho   = 0.5 // the share of the sentence's words that the context should have
+	Gamma = 0.3 // how much a boundary loses by each share of words that it is away from that
+)
+
+// Settings of the aligner. Similarities are cosines; the scale takes the place of the hidden states' lengths, which
+// differ from model to model.
+const (
+	alignScale     = 20
+	alignThreshold = 1e-3
+)
+
+// Words returns the words of a text: the text between white space.
+func Words(text string) []string { return strings.Fields(text) }
+
+// Shift is d_j = 1 − cos(φ(L_j), φ(R_j)), the change of meaning at a boundary between the segments that left and right
+// embed. It is 0 where one of them is the zero vector.
+func Shift(left, right []float64) float64 {
+	norms := floats.Norm(left, 2) * floats.Norm(right, 2)
+	if norms == 0 {
+		return 0
+	}
+	return 1 - floats.Dot(left, right)/norms
+}
+
+// Boundary returns j* = argmax_j d_j − γ·|j/n − ρ| (the paper's eq. 12), the number of words of the context. shifts[j−1] is
+// d_j for j = 1 … n−1, where n is the number of words. Of equal boundaries it is the first.
+func Boundary(shifts []float64) int {
+	n := float64(len(shifts) + 1)
+	best, at := math.Inf(-1), 0
+	for i, d := range shifts {
+		if score := d - Gamma*math.Abs(float64(i+1)/n-Rho); score > best {
+			best, at = score, i+1
+		}
+	}
+	return at
+}
+
+// Tokens are the hidden states of a sentence's tokens, and the word that each belongs to, counted from 0.
+type Tokens struct {
+	States [][]float64
+	Word   []int
+}
+
+// Link says that a word of the SAE sentence and one of the AAE sentence correspond, with the probability of the link.
+type Link struct {
+	SAE, AAE int
+	Weight   float64
+}
+
+// Align links the words of two sentences by their tokens' hidden states in context, as Dou and Neubig (2021, awesome-align)
+// do: the softmax of the similarities is taken both ways, and a pair of tokens is linked if both probabilities are above a
+// threshold. Words are linked if any of their tokens are. States are centred first, since causal models give all tokens
+// a large part in common.
+func Align(sae, aae Tokens) []Link {
+	a, b := centred(sae.States, aae.States)
+	similarity := make([][]float64, len(a))
+	for i := range a {
+		similarity[i] = make([]float64, len(b))
+		for j := range b {
+			similarity[i][j] = alignScale * floats.Dot(a[i], b[j])
+		}
+	}
+	rowSum, columnSum := make([]float64, len(a)), make([]float64, len(b))
+	row, column := make([]float64, len(b)), make([]float64, len(a))
+	for i := range a {
+		rowSum[i] = floats.LogSumExp(similarity[i])
+	}
+	for j := range b {
+		for i := range a {
+			column[i] = similarity[i][j]
+		}
+		columnSum[j] = floats.LogSumExp(column)
+	}
+	weight := map[[2]int]float64{}
+	for i := range a {
+		copy(row, similarity[i])
+		for j, s := range row {
+			there, back := math.Exp(s-rowSum[i]), math.Exp(s-columnSum[j])
+			if there > alignThreshold && back > alignThreshold {
+				key := [2]int{sae.Word[i], aae.Word[j]}
+				weight[key] = max(weight[key], there*back)
+			}
+		}
+	}
+	var links []Link
+	if len(a) > 0 && len(b) > 0 {
+		for i := range sae.Word[len(sae.Word)-1] + 1 {
+			for j := range aae.Word[len(aae.Word)-1] + 1 {
+				if w := weight[[2]int{i, j}]; w > 0 {
+					links = append(links, Link{i, j, w})
+				}
+			}
+		}
+	}
+	return links
+}
+
+// centred takes the mean of all states from each and makes them unit vectors; a zero vector stays one.
+func centred(a, b [][]float64) (x, y [][]float64) {
+	if len(a) == 0 || len(b) == 0 {
+		return nil, nil
+	}
+	mean := make([]float64, len(a[0]))
+	for _, list := range [][][]float64{a, b} {
+		for _, state := range list {
+			floats.Add(mean, state)
+		}
+	}
+	floats.Scale(1/float64(len(a)+len(b)), mean)
+	unit := func(states [][]float64) [][]float64 {
+		out := make([][]float64, len(states))
+		for i, state := range states {
+			out[i] = make([]float64, len(state))
+			floats.SubTo(out[i], state, mean)
+			if norm := floats.Norm(out[i], 2); norm > 0 {
+				floats.Scale(1/norm, out[i])
+			}
+		}
+		return out
+	}
+	return unit(a), unit(b)
+}
+
+// Project returns k*, the number of words of the AAE context: of its n−1 boundaries the one that the fewest links cross,
+// given that the SAE sentence is cut after cut words. Of those that as few cross, it is the one with the least probability
+// crossing it, and of these the first. A link crosses if its words are on different sides.
+func Project(links []Link, cut, n int) int {
+	fewest, least, at := math.MaxInt, math.Inf(1), 0
+	for k := 1; k < n; k++ {
+		crossing, weight := 0, 0.0
+		for _, l := range links {
+			if (l.SAE < cut) != (l.AAE < k) {
+				crossing++
+				weight += l.Weight
+			}
+		}
+		if crossing < fewest || crossing == fewest && weight < least {
+			fewest, least, at = crossing, weight, k
+		}
+	}
+	return at
+}
+
+// errOneWord says that a sentence has no boundary inside.
+var errOneWord = errors.New("a sentence of one word cannot be cut into context and continuation")
+
+// Cuttable says why a pair has no segments and can have none; nil if it has or can have them.
+func (p *Pair) Cuttable() error {
+	if p.Segments == nil && (len(Words(p.AAE)) < 2 || len(Words(p.SAE)) < 2) {
+		return errOneWord
+	}
+	return nil
+}
+
+// Cut gives the pair the segments that a boundary after so many words of each sentence makes.
+func (p *Pair) Cut(sae, aae int) error {
+	var s Segments
+	var err error
+	if s.SAE, err = cut(p.SAE, sae); err != nil {
+		return fmt.Errorf("SAE: %w", err)
+	}
+	if s.AAE, err = cut(p.AAE, aae); err != nil {
+		return fmt.Errorf("AAE: %w", err)
+	}
+	p.Segments = &s
+	return nil
+}
+
+// cut cuts a text after n words; the white space at the cut is dropped.
+func cut(text string, n int) (Segment, error) {
+	words, inWord := 0, false
+	for i, r := range text {
+		if unicode.IsSpace(r) {
+			if inWord && words == n {
+				return Segment{text[:i], strings.TrimSpace(text[i:])}, nil
+			}
+			inWord = false
+			continue
+		}
+		if !inWord {
+			words++
+		}
+		inWord = true
+	}
+	return Segment{}, fmt.Errorf("there is no boundary after %d of %d words", n, words)
+}

@@ -1,0 +1,204 @@
+package dialect
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestShift(t *testing.T) {
+	for _, test := range []struct {
+		left, right []float64
+		want        float64
+	}{
+		{[]float64{1, 0}, []float64{3, 0}, 0},
+		{[]float64{1, 0}, []float64{0, 2}, 1},
+		{[]float64{1, 0}, []float64{-1, 0}, 2},
+		{[]float64{1, 1}, []float64{1, 0}, 1 - math.Sqrt(0.5)},
+		{[]float64{0, 0}, []float64{1, 0}, 0},
+		{nil, []float64{1}, 0},
+	} {
+		if got := Shift(test.left, test.right); math.Abs(got-test.want) > 1e-12 {
+			t.Errorf("%v, %v: %v, want %v", test.left, test.right, got, test.want)
+		}
+	}
+}
+
+// Equation 12 by hand: of five words, j = 1 … 4 loses 0.3·{0.3, 0.1, 0.1, 0.3}.
+func TestBoundary(t *testing.T) {
+	for _, test := range []struct {
+		shifts []float64
+		want   int
+	}{
+		{[]float64{0, 0, 0, 0}, 2},
+		{[]float64{0.061, 0, 0, 0}, 1},
+		{[]float64{0.059, 0, 0, 0}, 2},
+		{[]float64{0, 0, 0.001, 0}, 3},
+		{[]float64{1}, 1},
+	} {
+		if got := Boundary(test.shifts); got != test.want {
+			t.Errorf("%v: %d, want %d", test.shifts, got, test.want)
+		}
+	}
+}
+
+func vector(random *rand.Rand) []float64 {
+	v := make([]float64, 24)
+	for i := range v {
+		v[i] = random.NormFloat64()
+	}
+	return v
+}
+
+// Words that a permutation and a little noise take to each other are linked, whatever their places, and no others.
+func TestAlignFollowsMeaning(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var sae, aae Tokens
+	for i := range 8 {
+		sae.States, sae.Word = append(sae.States, vector(random)), append(sae.Word, i)
+	}
+	order := random.Perm(8)
+	for i, from := range order {
+		state := slices.Clone(sae.States[from])
+		for j := range state {
+			state[j] += 0.1 * random.NormFloat64()
+		}
+		aae.States, aae.Word = append(aae.States, state), append(aae.Word, i)
+	}
+	links := Align(sae, aae)
+	if len(links) != 8 {
+		t.Fatalf("%d links: %+v", len(links), links)
+	}
+	for _, l := range links {
+		if order[l.AAE] != l.SAE || !(l.Weight > 0.5 && l.Weight <= 1) {
+			t.Errorf("%+v in %v", l, order)
+		}
+	}
+}
+
+// A word of two tokens is linked by either, and a state common to all tokens does not matter.
+func TestAlignTokensOfWords(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	a, b, c, common := vector(random), vector(random), vector(random), vector(random)
+	with := func(v []float64) []float64 {
+		out := slices.Clone(v)
+		for i := range out {
+			out[i] += 5 * common[i]
+		}
+		return out
+	}
+	links := Align(Tokens{[][]float64{with(a), with(b), with(c)}, []int{0, 0, 1}}, Tokens{[][]float64{with(b), with(c)}, []int{0, 1}})
+	for _, want := range [][2]int{{0, 0}, {1, 1}} {
+		if !slices.ContainsFunc(links, func(l Link) bool { return l.SAE == want[0] && l.AAE == want[1] }) {
+			t.Errorf("%v is not among %+v", want, links)
+		}
+	}
+	if links := Align(Tokens{}, Tokens{[][]float64{a}, []int{0}}); len(links) != 0 {
+		t.Errorf("%+v", links)
+	}
+}
+
+// The cut follows the links, not the place: here the AAE sentence is much shorter before it.
+func TestProject(t *testing.T) {
+	links := []Link{{5, 0, 1}, {6, 1, 1}, {7, 2, 1}, {8, 3, 1}, {9, 4, 1}}
+	for cut, want := range map[int]int{6: 1, 7: 2, 8: 3, 9: 4} {
+		if got := Project(links, cut, 5); got != want {
+			t.Errorf("cut %d: %d, want %d", cut, got, want)
+		}
+	}
+	// words 2 and 3 are unlinked: the boundaries around them are as good, and the first is taken
+	if got := Project([]Link{{0, 0, 1}, {1, 1, 1}, {4, 4, 1}}, 2, 5); got != 2 {
+		t.Error(got)
+	}
+	// one link crosses at either boundary: the less probable one is cut
+	if got := Project([]Link{{0, 1, 0.9}, {1, 0, 0.2}, {1, 2, 0.9}}, 1, 3); got != 2 {
+		t.Error(got)
+	}
+	if got := Project(nil, 3, 4); got != 1 {
+		t.Error(got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	p := Pair{AAE: "we  was\nout 🙂", SAE: "we were out"}
+	if err := p.Cut(2, 3); err != nil {
+		t.Fatal(err)
+	}
+	if p.Segments.AAE != (Segment{"we  was\nout", "🙂"}) || p.Segments.SAE != (Segment{"we were", "out"}) {
+		t.Errorf("%+v", p.Segments)
+	}
+	for _, n := range [][2]int{{0, 1}, {3, 1}, {1, 4}} {
+		if err := p.Cut(n[0], n[1]); err == nil {
+			t.Errorf("%v: no error", n)
+		}
+	}
+	if err := (&Pair{AAE: "alone", SAE: "two words"}).Cuttable(); err != errOneWord {
+		t.Error(err)
+	}
+	if err := p.Cuttable(); err != nil {
+		t.Error(err)
+	}
+}
+
+func numbered(n int) []Pair {
+	pairs := make([]Pair, n)
+	for i := range pairs {
+		pairs[i] = Pair{ID: string(rune('a'+i%26)) + "/" + Words("x")[0], AAE: "he be " + string(rune(0x4e00+i)), SAE: "he is " + string(rune(0x4e00+i))}
+	}
+	return pairs
+}
+
+// The parts are disjoint, have their shares, and a sentence is in one of them only; the same seed gives the same parts.
+func TestSplit(t *testing.T) {
+	pairs := numbered(1000)
+	for i := range 100 { // the SAE sentence of another pair
+		pairs[i].SAE = " HE  is " + string(rune(0x4e00+500+i))
+	}
+	odd := func(i int) (bool, error) { return i%2 == 1, nil }
+	s, err := Split(pairs, 7, odd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := map[int]string{}
+	for name, list := range map[string][]int{"t": s.Tracing, "d": s.Direction, "e": s.Evaluation} {
+		for _, i := range list {
+			if part[i] != "" {
+				t.Errorf("pair %d is in two parts", i)
+			}
+			part[i] = name
+		}
+		if !slices.IsSorted(list) {
+			t.Error(name, "is not in order")
+		}
+	}
+	for i := range 100 {
+		if a, b := part[i], part[500+i]; a != "" && b != "" && a != b {
+			t.Errorf("pairs %d and %d share a sentence and are in %s and %s", i, 500+i, a, b)
+		}
+	}
+	for _, i := range s.Tracing {
+		if i%2 == 0 {
+			t.Errorf("pair %d cannot be traced", i)
+		}
+	}
+	if n := []int{len(s.Tracing), len(s.Direction), len(s.Evaluation)}; n[0] < 105 || n[0] > 110 || n[1] < 600 || n[2] < 255 || n[2] > 272 {
+		t.Errorf("%v", n)
+	}
+	again, err := Split(pairs, 7, odd)
+	if err != nil || !slices.Equal(again.Direction, s.Direction) || !slices.Equal(again.Tracing, s.Tracing) {
+		t.Error("another split of the same seed", err)
+	}
+	other, err := Split(pairs, 8, odd)
+	if err != nil || slices.Equal(other.Evaluation, s.Evaluation) {
+		t.Error("the same split of another seed", err)
+	}
+}
+
+// With more than the paper's 11,200 pairs the parts have its sizes.
+func TestSplitOfACorpus(t *testing.T) {
+	s, err := Split(numbered(17000), 1, func(int) (bool, error) { return true, nil })
+	if err != nil || len(s.Tracing) != 1200 || len(s.Direction) != 7000 || len(s.Evaluation) != 3000 {
+		t.Error(err, len(s.Tracing), len(s.Direction), len(s.Evaluation))
+	}
+}

@@ -1,0 +1,404 @@
+package dialect
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"plumb/audit/metric"
+	"plumb/audit/report"
+)
+
+// ChoiceRule is how a sweep chooses its strength, in words.
+const ChoiceRule = `the β with the highest (reduction of LP) − (rise of the SAE perplexity) − (loss of SAE Match), the first two as shares
+   of their values at β = 0 and the last in shares of choices; a fall of the perplexity or a gain in SAE Match counts 0.`
+
+// SweepRuns are the directories of a sweep's runs: without steering, with every layer, with one, and instructed. All are
+// of the same pairs.
+type SweepRuns struct {
+	Base   string
+	Multi  []string
+	Single []string
+	Prompt string
+}
+
+// Sweep is a sweep over strengths, of pairs that the strength was not chosen on.
+type Sweep struct {
+	Multi  []SweepRow // the first is β = 0
+	Single []SweepRow
+	Prompt SweepRow
+
+	Chosen       int // of Multi
+	ChosenSingle int // of Single
+	// Times is how many times more the chosen strength reduces LP than the instruction does; undefined where that does not
+	// reduce it.
+	Times    metric.Value
+	Choosing int // pairs that the strength was chosen on
+	Pairs    int // pairs reported
+
+	runs []*Report // base, multi, single, prompt
+}
+
+// SweepRow is one run of a sweep.
+type SweepRow struct {
+	Beta    float64
+	Layers  []int
+	Summary *Summary
+	Utility float64 // by which the strength is chosen, on the choosing pairs
+	choose  *Summary
+}
+
+// isChoosing says whether a pair is of those that a sweep chooses its strength on: a quarter of them, by the hash of
+// its id.
+func isChoosing(s *Scores) bool {
+	hash := fnv.New32a()
+	hash.Write([]byte("choose/" + s.ID)) // never fails
+	return hash.Sum32()>>8%4 == 0
+}
+
+// NewSweep reads a sweep's runs.
+func NewSweep(runs SweepRuns, draws int) (*Sweep, error) {
+	s := &Sweep{}
+	row := func(dir string) (SweepRow, error) {
+		r, err := New(dir, 1, false)
+		if err != nil {
+			return SweepRow{}, err
+		}
+		if !r.Finished() {
+			return SweepRow{}, fmt.Errorf("%s holds %d of its %d items; finish it with --resume", dir, r.Done, r.Run.Items)
+		}
+		s.runs = append(s.runs, r)
+		var choosing, reported []Scores
+		for i := range r.Scores {
+			if isChoosing(&r.Scores[i]) {
+				choosing = append(choosing, r.Scores[i])
+			} else {
+				reported = append(reported, r.Scores[i])
+			}
+		}
+		instructed := r.Run.Dialect.Instruction != ""
+		out := SweepRow{Summary: Summarize(reported, nil, r.wordings(), instructed, draws), choose: Summarize(choosing, nil, r.wordings(), instructed, 1)}
+		if steering := r.Run.Steering; steering != nil {
+			out.Beta, out.Layers = steering.Strength, steering.Layers
+		}
+		s.Choosing, s.Pairs = len(choosing), len(reported)
+		return out, nil
+	}
+	base, err := row(runs.Base)
+	if err != nil {
+		return nil, err
+	}
+	s.Multi, s.Single = []SweepRow{base}, []SweepRow{base}
+	for _, part := range []struct {
+		dirs []string
+		rows *[]SweepRow
+	}{{runs.Multi, &s.Multi}, {runs.Single, &s.Single}} {
+		for _, dir := range part.dirs {
+			r, err := row(dir)
+			if err != nil {
+				return nil, err
+			}
+			*part.rows = append(*part.rows, r)
+		}
+	}
+	if s.Prompt, err = row(runs.Prompt); err != nil {
+		return nil, err
+	}
+	if s.Chosen, err = choose(s.Multi); err != nil {
+		return nil, err
+	}
+	if s.ChosenSingle, err = choose(s.Single); err != nil {
+		return nil, err
+	}
+	s.Times, err = s.times(draws)
+	return s, err
+}
+
+// choose applies the ChoiceRule. Of equal strengths it takes the lowest.
+func choose(rows []SweepRow) (int, error) {
+	at := func(r *SweepRow, name string) (float64, error) {
+		v := r.choose.Values[name]
+		if !v.OK {
+			return 0, fmt.Errorf("the strength cannot be chosen: %s is not defined on the %d pairs that it is chosen on; give more data", name, r.choose.Pairs)
+		}
+		return v.V, nil
+	}
+	best := 0
+	for i := range rows {
+		var before, now [3]float64
+		for k, name := range []string{LP, PPL(SAE, SAE), MatchShare(SAE, Best, ReadSum)} {
+			var err error
+			if before[k], err = at(&rows[0], name); err != nil {
+				return 0, err
+			}
+			if now[k], err = at(&rows[i], name); err != nil {
+				return 0, err
+			}
+		}
+		rows[i].Utility = reduction(before[0], now[0]) - max(0, now[1]/before[1]-1) - max(0, before[2]-now[2])
+		if rows[i].Utility > rows[best].Utility {
+			best = i
+		}
+	}
+	return best, nil
+}
+
+// reduction is the share of a bias that is gone; a bias of 0 cannot be reduced.
+func reduction(before, now float64) float64 {
+	if before == 0 {
+		return 0
+	}
+	return (before - now) / before
+}
+
+// times is the LP that the chosen strength takes away over what the instruction takes away, on the reported pairs.
+func (s *Sweep) times(draws int) (metric.Value, error) {
+	steered := s.runs[s.Chosen] // base, then multi
+	c, err := Compare([]*Report{s.runs[0], steered, s.runs[len(s.runs)-1]})
+	if err != nil {
+		return metric.Value{}, err
+	}
+	c.Votes = slices.DeleteFunc(c.Votes, func(v Vote) bool { return isChoosing(v.scores[0]) })
+	if len(c.Votes) == 0 {
+		return metric.Value{}, nil
+	}
+	return c.ratioOfChanges(draws), nil
+}
+
+// cells of the sweep's table.
+func (s *Sweep) row(name string, r *SweepRow, base *Summary) []string {
+	v := r.Summary.Values
+	percent := func(lp metric.Value) string {
+		if !lp.OK || !base.Values[LP].OK || base.Values[LP].V == 0 {
+			return metric.Undefined
+		}
+		return strconv.FormatFloat(100*reduction(base.Values[LP].V, lp.V), 'f', 2, 64)
+	}
+	ratio := func(name string) string {
+		now, before := v[name], base.Values[name]
+		if !now.OK || !before.OK {
+			return "–"
+		}
+		return metric.Format(now.V / before.V)
+	}
+	cell := func(name string) string {
+		if _, measured := v[name]; !measured {
+			return "–"
+		}
+		return v[name].String()
+	}
+	return []string{name, cell(LP), percent(v[LP]), cell(PPL(AAE, AAE)), ratio(PPL(AAE, AAE)), cell(PPL(SAE, SAE)), ratio(PPL(SAE, SAE)),
+		cell(MatchShare(AAE, Best, ReadSum)), cell(MatchShare(SAE, Best, ReadSum)), cell(DGI), cell(CDGI)}
+}
+
+var sweepHeader = []string{"β", "LP", "Reduction, %", "AAE PPL", "Ratio", "SAE PPL", "Ratio", "AAE Match", "SAE Match", "DGI", "cDGI"}
+
+func (s *Sweep) tables() []report.Table {
+	base := s.Multi[0].Summary
+	beta := func(r *SweepRow) string { return strconv.FormatFloat(r.Beta, 'g', -1, 64) }
+	list := make([]report.Table, 0, 4)
+	for _, part := range []struct {
+		title  string
+		rows   []SweepRow
+		chosen int
+	}{{"Several layers, weighted", s.Multi, s.Chosen}, {"The heaviest layer alone", s.Single, s.ChosenSingle}} {
+		t := report.Table{Left: 1, Title: part.title, Header: sweepHeader, Note: "★ The chosen strength: " + oneLine(ChoiceRule)}
+		if n := len(part.rows); n > 1 {
+			t.Title += fmt.Sprintf(" (layers %v)", part.rows[n-1].Layers)
+		}
+		for i := range part.rows {
+			name := beta(&part.rows[i])
+			if i == part.chosen {
+				name += strongestMark
+			}
+			t.Rows = append(t.Rows, s.row(name, &part.rows[i], base))
+		}
+		list = append(list, t)
+	}
+	prompt := report.Table{Left: 1, Title: "Prompting baseline", Header: sweepHeader,
+		Note: "Its perplexities are left out: the instruction is part of what they are conditioned on. The chosen strength reduces LP " + s.timesWords() + "."}
+	prompt.Header = slices.Concat([]string{""}, sweepHeader[1:])
+	prompt.Rows = [][]string{s.row("instructed", &s.Prompt, base)}
+	return append(list, prompt, s.intervals())
+}
+
+func (s *Sweep) timesWords() string {
+	if !s.Times.OK {
+		return "by itself: the instruction does not reduce it, so there is no ratio"
+	}
+	return fmt.Sprintf("%s %s times as much as the instruction does", s.Times, s.Times.Interval())
+}
+
+// intervals are those of the base, the instruction and the chosen strength (the paper's Table 11).
+func (s *Sweep) intervals() report.Table {
+	t := report.Table{Left: 1, Title: "With intervals", Header: []string{"Metric", "β = 0", "Instructed", fmt.Sprintf("β = %g", s.Multi[s.Chosen].Beta)}}
+	for _, m := range []struct{ words, name string }{
+		{"LP", LP}, {"AAE PPL", PPL(AAE, AAE)}, {"SAE PPL", PPL(SAE, SAE)}, {"AAE Match", MatchShare(AAE, Best, ReadSum)},
+		{"SAE Match", MatchShare(SAE, Best, ReadSum)}, {"DGI", DGI}, {"cDGI", CDGI},
+	} {
+		row := []string{m.words}
+		for _, r := range []*SweepRow{&s.Multi[0], &s.Prompt, &s.Multi[s.Chosen]} {
+			if v, measured := r.Summary.Values[m.name]; measured {
+				row = append(row, report.Cell(v))
+			} else {
+				row = append(row, "–")
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (s *Sweep) headline() string {
+	return fmt.Sprintf("Dialect steering: %s", s.runs[0].Run.Model.Name)
+}
+
+func (s *Sweep) lead() string {
+	return fmt.Sprintf("%d pairs reported, %d others that the strength was chosen on; both are of the evaluation part, which neither layers nor directions were fitted on.", s.Pairs, s.Choosing)
+}
+
+// examples are pairs whose preference the chosen strength flips.
+func (s *Sweep) examples() []report.Table {
+	if s.Chosen == 0 {
+		return nil
+	}
+	c, err := Compare([]*Report{s.runs[0], s.runs[s.Chosen]})
+	if err != nil {
+		return nil // NewSweep compared them before
+	}
+	return c.flips(shownFlips)
+}
+
+// WriteTable writes the sweep for a terminal.
+func (s *Sweep) WriteTable(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n%s\n\n", s.headline(), s.lead())
+	for _, t := range append(s.tables(), s.examples()...) {
+		if err := t.WriteTerminal(&text); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// WriteMarkdown writes the same as Markdown.
+func (s *Sweep) WriteMarkdown(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %s\n\n%s\n", s.headline(), s.lead())
+	for _, t := range append(s.tables(), s.examples()...) {
+		if err := t.WriteMarkdown(&text); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// sweepLine is a row of a sweep for machines.
+type sweepLine struct {
+	Strategy string   `json:"strategy"` // base, multi, single, prompt
+	Beta     float64  `json:"beta"`
+	Layers   []int    `json:"layers"`
+	Chosen   bool     `json:"chosen"`
+	Utility  float64  `json:"utility"`
+	Summary  *Summary `json:"summary"`
+}
+
+func (s *Sweep) lines() []sweepLine {
+	var list []sweepLine
+	for _, part := range []struct {
+		name   string
+		rows   []SweepRow
+		chosen int
+	}{{"multi", s.Multi, s.Chosen}, {"single", s.Single, s.ChosenSingle}} {
+		for i, r := range part.rows {
+			list = append(list, sweepLine{part.name, r.Beta, r.Layers, i == part.chosen, r.Utility, r.Summary})
+		}
+	}
+	return append(list, sweepLine{Strategy: "prompt", Summary: s.Prompt.Summary})
+}
+
+// WriteJSON writes every number.
+func (s *Sweep) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Model    string       `json:"model"`
+		Rule     string       `json:"rule"`
+		Choosing int          `json:"choosing_pairs"`
+		Pairs    int          `json:"pairs"`
+		Times    metric.Value `json:"times_prompting"`
+		Rows     []sweepLine  `json:"rows"`
+	}{s.runs[0].Run.Model.Name, oneLine(ChoiceRule), s.Choosing, s.Pairs, s.Times, s.lines()})
+}
+
+// WriteCSV writes a row a metric of a run.
+func (s *Sweep) WriteCSV(w io.Writer) error {
+	rows := [][]string{{"strategy", "beta", "chosen", "metric", "value", "low", "high", "n"}}
+	for _, l := range s.lines() {
+		for _, m := range Metrics([]Wording{Best}) {
+			v, measured := l.Summary.Values[m.Name]
+			if !measured {
+				continue
+			}
+			row := []string{l.Strategy, number(l.Beta), strconv.FormatBool(l.Chosen), m.Name, metric.Undefined, "", "", "0"}
+			if v.OK {
+				row = []string{l.Strategy, number(l.Beta), strconv.FormatBool(l.Chosen), m.Name, number(v.V), number(v.Lo), number(v.Hi), strconv.Itoa(v.N)}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// frontier is the paper's figure 10 of one model.
+func (s *Sweep) frontier() (report.Figure, error) {
+	base := s.Multi[0].Summary.Values[PPL(SAE, SAE)]
+	line := func(rows []SweepRow, name string, mark int) []report.Point {
+		var points []report.Point
+		for i := range rows {
+			p := report.Point{Label: fmt.Sprintf("%sβ %g", name, rows[i].Beta), X: point(rows[i].Summary.Values[LP], 1), Mark: mark}
+			if base.OK {
+				p.Y = point(rows[i].Summary.Values[PPL(SAE, SAE)], base.V)
+			}
+			points = append(points, p)
+		}
+		return points
+	}
+	return report.NewScatter(report.Scatter{XAxis: "LP (lower is less preference of SAE)", YAxis: "SAE perplexity over that at β = 0", Level: 1,
+		Lines: [][]report.Point{line(s.Multi, "", 0), line(s.Single, "one layer, ", 1)}})
+}
+
+// point is a value without its interval, over a scale.
+func point(v metric.Value, scale float64) metric.Value {
+	v.V /= scale
+	v.Lo, v.Hi = v.V, v.V
+	return v
+}
+
+// WriteHTML writes the sweep as one page.
+func (s *Sweep) WriteHTML(w io.Writer) error {
+	figure, err := s.frontier()
+	if err != nil {
+		return err
+	}
+	run := s.runs[0].Run
+	return (&pageData{
+		Headline: s.headline(), Lead: s.lead(), Figures: []captioned{{"Bias and utility at every strength", figure}},
+		Tables: append(s.tables(), s.examples()...), Facts: s.runs[0].facts(), Prompts: run.Prompt.Template,
+	}).write(w)
+}
+
+// WriteFile writes the page into a sweep's directory and returns its path.
+func (s *Sweep) WriteFile(dir string) (path string, err error) {
+	path = filepath.Join(dir, report.File)
+	return path, writePage(path, s.WriteHTML)
+}

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plumb/audit/dialect"
+	"plumb/audit/record"
+)
+
+// auditDialect is the command line of an audit by one thread, in one wording.
+func auditDialect(model, out string, more ...string) []string {
+	return append([]string{"audit", "dialect", "--threads", "1", "--wording", "best", "--bootstrap", "10", "--model", model, "--out", out}, more...)
+}
+
+// pairsFile writes JSON lines, or whatever the text is.
+func pairsFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// somePairs is a file of the first n pairs of the built-in sample.
+func somePairs(t *testing.T, n int) string {
+	t.Helper()
+	data, err := dialect.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := dialect.WriteJSONLines(&text, data.Pairs[:n]); err != nil {
+		t.Fatal(err)
+	}
+	return pairsFile(t, "pairs.jsonl", text.String())
+}
+
+func TestAuditDialect(t *testing.T) {
+	ownCache(t)
+	model, dir := tinyModelFile(t, tinyModel{seed: 1}), newRun(t)
+	out, notes := mustPlumb(t, auditDialect(model, dir, "--sample", "3")...)
+	contains(t, out, "Dialect: tiny.gguf", "Perplexity of continuations", "b_SAE", "AAE Match", "cDGI", "LP by class of the markers", "3 pairs", "Report: ")
+	if notes != "" {
+		t.Errorf("notes: %q", notes)
+	}
+	run, items := readRun(t, dir)
+	if run.Benchmark != dialect.Benchmark || run.Items != 3*7 || len(items) != run.Items || run.Dialect.Segmentation.Layer != tinyLayers/2 || run.Dialect.Lexicon.Items != 58 {
+		t.Fatalf("%d items, %+v, %+v", len(items), run, run.Dialect)
+	}
+	for _, r := range items {
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.ID, r.Error)
+		}
+	}
+	again, _ := mustPlumb(t, "report", "--bootstrap", "10", dir)
+	if again != out {
+		t.Errorf("plumb report prints\n%s\nafter\n%s", again, out)
+	}
+	printed, _ := mustPlumb(t, "report", "--json", dir)
+	var report struct {
+		Summary struct {
+			Pairs   int
+			Metrics map[string]struct{ Value *float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(printed), &report); err != nil || report.Summary.Pairs != 3 || report.Summary.Metrics["lp"].Value == nil {
+		t.Errorf("%v, %+v", err, report)
+	}
+	for format, want := range map[string]string{"--csv": "all,,lp,", "--markdown": "## Perplexity of continuations"} {
+		text, _ := mustPlumb(t, "report", format, dir)
+		contains(t, text, want)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil || strings.Count(string(page), "<svg") != 3 {
+		t.Error(err, "figures:", strings.Count(string(page), "<svg"))
+	}
+}
+
+// A run that was cut in the middle goes on to the same bytes, and segments from a file give the same scores as those that
+// the audit makes.
+func TestAuditDialectGoesOn(t *testing.T) {
+	ownCache(t)
+	model, whole, cut := tinyModelFile(t, tinyModel{seed: 2}), newRun(t), newRun(t)
+	data := somePairs(t, 6)
+	mustPlumb(t, auditDialect(model, whole, "--data", data, "--sample", "4")...)
+	mustPlumb(t, auditDialect(model, cut, "--data", data, "--sample", "4")...)
+	items := filepath.Join(cut, record.ItemsFile)
+	info, err := os.Stat(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(items, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	mustPlumb(t, auditDialect(model, cut, "--data", data, "--sample", "4", "--resume")...)
+	sameRun(t, whole, cut)
+
+	segments := filepath.Join(t.TempDir(), "segments.jsonl")
+	mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", model, "--data", data, "--out", segments)
+	given := newRun(t)
+	mustPlumb(t, auditDialect(model, given, "--sample", "4", "--data", segments)...)
+	_, a := readRun(t, whole)
+	run, b := readRun(t, given)
+	if run.Dialect.Segmentation != (record.Segmentation{Given: 6}) {
+		t.Errorf("%+v", run.Dialect.Segmentation)
+	}
+	for i := range a {
+		if a[i].Text != b[i].Text || a[i].Options[0].Sum != b[i].Options[0].Sum {
+			t.Errorf("%s: %q, %v; %q, %v", a[i].ID, a[i].Text, a[i].Options[0].Sum, b[i].Text, b[i].Options[0].Sum)
+		}
+	}
+}
+
+// What no sentence should be: the right result, or one line in the record.
+func TestOddPairs(t *testing.T) {
+	ownCache(t)
+	long := strings.Repeat("he be here ", 2000)
+	data := pairsFile(t, "odd.csv", "\ufeffid,aae,sae\r\n"+
+		"same,he be out there,he be out there\r\n"+
+		"empty,he be out there,\r\n"+
+		"word,Finna!,I am about to go\r\n"+
+		"emoji,he be 🙂🎉 out there,he is 🙂🎉 often there\r\n"+
+		"long,"+long+","+long+"\r\n")
+	model, dir := tinyModelFile(t, tinyModel{seed: 3}), newRun(t)
+	out, notes := mustPlumb(t, auditDialect(model, dir, "--data", data)...)
+	contains(t, notes, "bad rows left out: 1; the first: "+data+":3: sae is empty; fill it in, or take the row out")
+	contains(t, out, "4 pairs")
+	_, items := readRun(t, dir)
+	errors := map[string]string{}
+	for _, r := range items {
+		if strings.Contains(r.Error, "\n") {
+			t.Errorf("%q", r.Error)
+		}
+		if r.Task != dialect.TaskSentiment || r.Condition != dialect.Back {
+			errors[r.Template+"/"+r.Task] += r.Error
+		}
+	}
+	for key, want := range map[string]string{
+		"same/continuation": "", "same/sentiment": "", "emoji/continuation": "", "emoji/choice": "",
+		"word/sentiment": "",
+	} {
+		if errors[key] != want {
+			t.Errorf("%s: %q", key, errors[key])
+		}
+	}
+	contains(t, errors["word/continuation"], "a sentence of one word cannot be cut")
+	contains(t, errors["long/sentiment"], "the context holds 4096")
+	contains(t, errors["long/continuation"], "the context holds 4,096")
+
+	r, err := dialect.New(dir, 10, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Scores {
+		lp, ok := s.LP(false)
+		if s.ID == "same" && (lp != 0 || !ok) {
+			t.Errorf("a pair with identical sides has LP %v", lp)
+		}
+	}
+	if _, _, err := plumb(auditDialect(model, newRun(t), "--data", data, "--strict")...); err == nil {
+		t.Error("--strict takes a bad row")
+	}
+}
+
+func TestAuditDialectRefuses(t *testing.T) {
+	ownCache(t)
+	model := tinyModelFile(t, tinyModel{seed: 1})
+	for _, test := range []struct {
+		arguments []string
+		status    int
+		want      string
+	}{
+		{[]string{"--split", "half"}, exitUsage, "--split is tracing, direction, evaluation or all"},
+		{[]string{"--wording", "nice"}, exitUsage, "no wording is called"},
+		{[]string{"--sample", "-1"}, exitUsage, "a number of pairs is not negative"},
+		{[]string{"--json", "--csv"}, exitUsage, "exclude each other"},
+		{[]string{"--data", "nowhere.csv"}, exitFailed, "nowhere.csv: no such file"},
+		{[]string{"--lexicon", "nowhere.tsv"}, exitFailed, "nowhere.tsv"},
+		{[]string{"--chat", "on"}, exitFailed, "chat template"},
+	} {
+		_, _, err := plumb(auditDialect(model, newRun(t), test.arguments...)...)
+		refused(t, err, test.status, test.want)
+	}
+}
+
+func TestCompareDialects(t *testing.T) {
+	ownCache(t)
+	// segments of one model for all
+	data, segments := somePairs(t, 8), filepath.Join(t.TempDir(), "segments.jsonl")
+	mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 9}), "--data", data, "--out", segments)
+	var runs []string
+	for seed := range uint64(3) {
+		runs = append(runs, newRun(t))
+		mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 10 + seed}), runs[seed], "--sample", "5", "--data", segments)...)
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	out, _ := mustPlumb(t, append([]string{"compare", "--html", page}, runs...)...)
+	contains(t, out, "Across runs", "LP less the first run's", "3 of 3", "0 of 3", "5 pairs in common")
+	if _, err := os.Stat(page); err != nil {
+		t.Error(err)
+	}
+	printed, _ := mustPlumb(t, append([]string{"compare", "--json"}, runs...)...)
+	var c struct {
+		Votes []dialect.Vote
+	}
+	if err := json.Unmarshal([]byte(printed), &c); err != nil || len(c.Votes) != 5 || len(c.Votes[0].PreferSAE) != 3 {
+		t.Errorf("%v %+v", err, c)
+	}
+	table, _ := mustPlumb(t, append([]string{"compare", "--csv"}, runs...)...)
+	if strings.Count(table, "\n") != 6 {
+		t.Error(table)
+	}
+	other := newRun(t)
+	mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 1}), other, "--data", data)...)
+	_, _, err := plumb("compare", runs[0], other)
+	refused(t, err, exitFailed, "of other data")
+}

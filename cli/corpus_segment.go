@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/dialect"
+	"plumb/bindings"
+)
+
+type corpusSegmentOptions struct {
+	modelOptions
+	dialectData
+	out string
+}
+
+func (o *corpusSegmentOptions) flags() []cli.Flag {
+	flags := append(o.modelOptions.flags(), o.dialectData.flags()...)
+	return append(flags, &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the pairs with their segments to `FILE` (default: stdout)", Destination: &o.out})
+}
+
+func corpusSegmentCommand() *cli.Command {
+	var options corpusSegmentOptions
+	return &cli.Command{
+		Name:  "segment",
+		Usage: "cut pairs into contexts and continuations",
+		Description: `Reads pairs as plumb audit dialect does and writes them as JSON lines with their segments: aae_context,
+aae_continuation, sae_context, sae_continuation. Read them, move the cuts that you would make elsewhere, and give the
+file as --data: segments that are there are kept. A pair that cannot be cut is written without.
+
+The SAE sentence is cut where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean hidden state of a side;
+the AAE sentence where the fewest links between corresponding words cross. Hidden states are those of the model's middle
+layer.
+
+EXIT STATUS
+   0  the pairs are written
+   1  it failed
+   2  the command line is wrong`,
+		Flags: options.flags(),
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return runCorpusSegment(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, notes io.Writer) error {
+	task, err := options.dialectData.read(notes)
+	if err != nil {
+		return err
+	}
+	model, err := options.open(bindings.ModelOptions{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	session, err := model.scoringSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	interrupt := watchInterrupts(func() {})
+	defer interrupt.stop()
+	cutter, err := options.segmenter(model, session, options.threads)
+	if err != nil {
+		return err
+	}
+	defer cutter.close()
+	progress := newProgress(notes, len(task.pairs), 0)
+	var uncuttable int
+	var first error
+	for i := range task.pairs {
+		if interrupt.seen() {
+			progress.end()
+			return errInterrupted
+		}
+		uncut, err := cutter.segment(ctx, &task.pairs[i])
+		if err != nil {
+			progress.end()
+			return err
+		}
+		if uncut != nil {
+			if uncuttable++; first == nil {
+				first = fmt.Errorf("%s: %w", task.pairs[i].ID, uncut)
+			}
+		}
+		progress.at(i + 1)
+	}
+	progress.end()
+	if uncuttable > 0 {
+		fmt.Fprintf(notes, "plumb: %s of %s pairs are not cut; the first, %v\n", withCommas(uncuttable), withCommas(len(task.pairs)), first)
+	}
+	if options.out == "" {
+		return dialect.WriteJSONLines(out, task.pairs)
+	}
+	return writeAtomically(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) })
+}
+
+// writeAtomically leaves the old file or the new one, whole.
+func writeAtomically(path string, write func(io.Writer) error) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	err = cmp.Or(write(temporary), temporary.Chmod(0o644))
+	if err := cmp.Or(err, temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}

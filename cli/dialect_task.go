@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/dialect"
+	"plumb/audit/record"
+)
+
+// dialectData say which pairs are read and which part of them is used.
+type dialectData struct {
+	data       cli.StringSlice
+	lexicon    string
+	embedModel string
+	strict     bool
+	splitSeed  uint64
+}
+
+func (o *dialectData) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "data", Aliases: []string{"d"}, Usage: "read pairs from `FILE`; repeatable (default: the built-in sample)", Destination: &o.data},
+		&cli.StringFlag{Name: "lexicon", Usage: "find the markers of `FILE`, TSV of class and marker, instead of the paper's", Destination: &o.lexicon},
+		&cli.StringFlag{Name: "embed-model", Usage: "cut pairs by the hidden states of the causal model in the GGUF `FILE` (default: the model's own)", Destination: &o.embedModel},
+		&cli.BoolFlag{Name: "strict", Usage: "stop if the data has a bad row", Destination: &o.strict},
+		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
+	}
+}
+
+// dialectTask is pairs with the segmenter that cuts them when they are needed.
+type dialectTask struct {
+	data    *dialect.Data
+	pairs   []dialect.Pair // those that are used
+	lexicon *dialect.Lexicon
+	cutter  *segmenter
+	given   int // pairs of data whose segments the data brings
+
+	split     string
+	splitSeed uint64
+	sample    int
+	seed      uint64
+	asking    dialect.Asking
+	chat      bool
+	options   []dialect.Question // of the pair at
+	at        int
+}
+
+// read reads pairs and lexicon. Bad rows are told to notes.
+func (o *dialectData) read(notes io.Writer) (*dialectTask, error) {
+	t := &dialectTask{split: dialect.SplitAll, at: -1}
+	var err error
+	if o.lexicon == "" {
+		t.lexicon, err = dialect.PaperLexicon()
+	} else {
+		t.lexicon, err = dialect.ReadLexicon(o.lexicon)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if paths := o.data.Value(); len(paths) > 0 {
+		t.data, err = dialect.Read(paths)
+	} else {
+		t.data, err = dialect.Builtin()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if bad := t.data.Bad; len(bad) > 0 {
+		switch {
+		case o.strict:
+			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", bad[0], withCommas(len(bad)))
+		case len(t.data.Pairs) == 0:
+			return nil, fmt.Errorf("no pair of the data can be used; bad rows: %s, the first: %w", withCommas(len(bad)), bad[0])
+		}
+		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v\n", withCommas(len(bad)), bad[0])
+	}
+	t.pairs = slices.Clone(t.data.Pairs)
+	for _, p := range t.pairs {
+		if p.Segments != nil {
+			t.given++
+		}
+	}
+	return t, nil
+}
+
+// take leaves of the pairs the part asked for, which costs the segments of some of them.
+func (t *dialectTask) take(ctx context.Context, part string, seed uint64) error {
+	if part == dialect.SplitAll {
+		return nil
+	}
+	splits, err := t.splits(ctx, seed)
+	if err != nil {
+		return err
+	}
+	chosen, err := splits.Part(part)
+	if err != nil {
+		return usageError("--split: %s", err)
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", withCommas(len(t.pairs)), part)
+	}
+	var pairs []dialect.Pair
+	for _, i := range chosen {
+		pairs = append(pairs, t.pairs[i])
+	}
+	t.pairs, t.split, t.splitSeed = pairs, part, seed
+	return nil
+}
+
+// splits deals the pairs out. The tracing part gets pairs whose AAE context holds a marker.
+func (t *dialectTask) splits(ctx context.Context, seed uint64) (*dialect.Splits, error) {
+	return dialect.Split(t.pairs, seed, func(i int) (bool, error) {
+		p := &t.pairs[i]
+		if len(t.lexicon.Find(p.AAE)) == 0 {
+			return false, nil
+		}
+		uncut, err := t.cutter.segment(ctx, p)
+		if uncut != nil || err != nil {
+			return false, err
+		}
+		return len(t.lexicon.Find(p.Segments.AAE.Context)) > 0, nil
+	})
+}
+
+// draw leaves n of the pairs, drawn with the seed, in their order.
+func (t *dialectTask) draw(n int, seed uint64) {
+	t.sample, t.seed = n, seed
+	if n == 0 || n >= len(t.pairs) {
+		return
+	}
+	random := rand.New(rand.NewPCG(seed, 0x5a3b1e))
+	chosen := random.Perm(len(t.pairs))[:n]
+	slices.Sort(chosen)
+	var pairs []dialect.Pair
+	for _, i := range chosen {
+		pairs = append(pairs, t.pairs[i])
+	}
+	t.pairs = pairs
+}
+
+// items is how many records a run of the task has.
+func (t *dialectTask) items() int { return len(t.pairs) * t.asking.PerPair() }
+
+// question returns the i-th item, ready to be scored. Pairs are cut as they come.
+func (t *dialectTask) question(ctx context.Context, i int) (question, error) {
+	if at := i / t.asking.PerPair(); at != t.at {
+		uncut, err := t.cutter.segment(ctx, &t.pairs[at])
+		if err != nil {
+			return question{}, err
+		}
+		t.at, t.options = at, t.asking.Questions(&t.pairs[at], uncut)
+	}
+	q := t.options[i%t.asking.PerPair()]
+	q.Record.Index = i
+	return question{record: q.Record, prompt: q.Prompt, options: q.Options, plain: q.Plain}, nil
+}
+
+// describe returns what a run records of the task.
+func (t *dialectTask) describe() record.Run {
+	prompts := dialect.PromptTexts()
+	hash := sha256.Sum256([]byte(prompts))
+	run := record.Run{
+		Benchmark: dialect.Benchmark,
+		Data:      record.Data{Kept: len(t.data.Pairs), Files: t.data.Files, LeftOut: []record.LeftOut{}},
+		Sample:    t.sample,
+		Seed:      t.seed,
+		Prompt:    record.Prompt{Template: prompts, SHA256: hex.EncodeToString(hash[:]), Chat: t.chat},
+		Items:     t.items(),
+		Dialect:   t.describeDialect(),
+	}
+	if bad := t.data.Bad; len(bad) > 0 {
+		left := record.LeftOut{Reason: "the row is no pair", Count: len(bad), IDs: []string{}}
+		for _, b := range bad {
+			left.IDs = append(left.IDs, fmt.Sprintf("%s:%d", b.File[strings.LastIndex(b.File, "/")+1:], b.Line))
+		}
+		run.Data.LeftOut = append(run.Data.LeftOut, left)
+	}
+	return run
+}
+
+func (t *dialectTask) describeDialect() *record.Dialect {
+	d := &record.Dialect{
+		Lexicon: t.lexicon.File, Masked: t.lexicon.Slurs, Segmentation: t.cutter.describe(),
+		Split: t.split, SplitSeed: t.splitSeed, Instruction: t.asking.Instruction, Wordings: []string{},
+	}
+	if d.Masked == nil {
+		d.Masked = []string{}
+	}
+	if t.given == len(t.data.Pairs) {
+		d.Segmentation = record.Segmentation{}
+	}
+	d.Segmentation.Given = t.given
+	for _, wording := range t.asking.Wordings {
+		d.Wordings = append(d.Wordings, string(wording))
+	}
+	return d
+}

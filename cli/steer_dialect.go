@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"plumb/audit/dialect"
+	"plumb/audit/record"
+	"plumb/bindings"
+	"plumb/steer"
+)
+
+// dialectMethod is the method that is fitted on pairs of sentences, not on BBQ.
+const dialectMethod = string(steer.Dialect)
+
+// runSteerDialect fits dialect directions on the direction part of the pairs and writes the steering file of the layers that
+// a trace chose, or of those given.
+func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes io.Writer) error {
+	if options.trace == "" && options.layers == "" {
+		return usageError("--method dialect needs --trace DIR, of plumb steer trace, or --layer")
+	}
+	if options.trace != "" && options.layers != "" {
+		return usageError("--trace chooses the layers and their weights; leave out --layer")
+	}
+	data := dialectData{data: options.data, lexicon: options.lexicon, embedModel: options.embed, strict: options.strict, splitSeed: options.splitSeed}
+	task, err := data.read(notes)
+	if err != nil {
+		return err
+	}
+	model, err := options.open(bindings.ModelOptions{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	if !model.selfTest.HooksFire {
+		return fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
+	}
+	session, err := model.scoringSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	if task.cutter, err = data.segmenter(model, session, options.threads); err != nil {
+		return err
+	}
+	defer task.cutter.close()
+	var layers []int
+	var weights []float64
+	if options.trace == "" {
+		if layers, err = options.layersOf(model.Info().Layers); err != nil {
+			return err
+		}
+		for range layers {
+			weights = append(weights, 1/float64(len(layers)))
+		}
+	} else if layers, weights, err = tracedLayers(options.trace, model, task, options.splitSeed); err != nil {
+		return err
+	}
+	if err := task.take(ctx, dialect.SplitDirection, options.splitSeed); err != nil {
+		return err
+	}
+	fit, leftOut, err := fitDialect(ctx, model, session, task, layers, notes)
+	if err != nil {
+		return err
+	}
+	directions, err := fit.Directions()
+	if err != nil {
+		return err
+	}
+	file, err := steer.NewFile(directions, steer.Add, options.strength, weights)
+	if err != nil {
+		return err
+	}
+	file.ReadOut = "residual stream at the last context token"
+	file.Model = model.facts()
+	file.Fit = steer.Fit{Seed: options.splitSeed, Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
+	for _, f := range task.data.Files {
+		file.Fit.Data = append(file.Fit.Data, f.Name)
+		file.Fit.DataSHA256 = append(file.Fit.DataSHA256, f.SHA256)
+	}
+	dir := options.out
+	if dir == "" {
+		dir = "steer-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, dialectMethod+".gguf")
+	if err := file.WriteFile(path); err != nil {
+		return err
+	}
+	return runSteerInspect([]string{path}, false, out)
+}
+
+// tracedLayers are the layers that a trace chose and their weights. It must be of this model, data and seed of the split:
+// else the pairs that it saw are not kept apart from the others.
+func tracedLayers(dir string, model *openedModel, task *dialectTask, seed uint64) ([]int, []float64, error) {
+	trace, err := dialect.NewTrace(dir, 2)
+	if err != nil {
+		return nil, nil, err
+	}
+	same := slices.EqualFunc(trace.Run.Data.Files, task.data.Files, func(a, b record.DataFile) bool { return a.SHA256 == b.SHA256 })
+	layers, weights := trace.Chosen()
+	switch {
+	case trace.Done < trace.Run.Items:
+		return nil, nil, fmt.Errorf("%s holds %d of its %d pairs; finish it with plumb steer trace --resume", dir, trace.Done, trace.Run.Items)
+	case trace.Run.Model.SHA256 != model.sha256:
+		return nil, nil, fmt.Errorf("%s is a trace of another model, %s; trace this one", dir, trace.Run.Model.Name)
+	case !same:
+		return nil, nil, fmt.Errorf("%s is a trace of other data; give the same --data", dir)
+	case trace.Run.Dialect.SplitSeed != seed:
+		return nil, nil, fmt.Errorf("%s has the split seed %d, not %d; give the same --split-seed", dir, trace.Run.Dialect.SplitSeed, seed)
+	case trace.Run.Dialect.Segmentation != task.describeDialect().Segmentation || trace.Run.Dialect.Lexicon != task.lexicon.File:
+		return nil, nil, fmt.Errorf("%s has other segments or another lexicon; give the same --embed-model and --lexicon", dir)
+	case len(layers) == 0:
+		return nil, nil, fmt.Errorf("%s: restoring moves no layer towards AAE (no R is negative), so there is none to steer", dir)
+	}
+	return layers, weights, nil
+}
+
+// fitDialect feeds a fit with the states at the last tokens of the pairs' contexts. leftOut counts the pairs that cannot be
+// used, by reason.
+func fitDialect(ctx context.Context, model *openedModel, session *bindings.Session, task *dialectTask, layers []int, notes io.Writer) (*steer.DialectFit, map[string]int, error) {
+	fit, err := steer.NewDialectFit(layers, model.Info().Width)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens, err := model.tokenizer(session.Layout().Context, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	interrupt := watchInterrupts(stop)
+	defer interrupt.stop()
+	progress := newProgress(notes, len(task.pairs), 0)
+	defer progress.end()
+	leftOut := map[string]int{}
+	for i := range task.pairs {
+		if interrupt.seen() {
+			return nil, nil, errInterrupted
+		}
+		p := &task.pairs[i]
+		uncut, err := task.cutter.segment(ctx, p)
+		if err == nil && uncut == nil {
+			uncut, err = addPair(ctx, fit, session, tokens, layers, p)
+		}
+		if err != nil {
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				return nil, nil, errInterrupted
+			}
+			return nil, nil, err
+		}
+		if uncut != nil {
+			leftOut[uncut.Error()]++
+		}
+		progress.at(i + 1)
+	}
+	return fit, leftOut, nil
+}
+
+func addPair(ctx context.Context, fit *steer.DialectFit, session *bindings.Session, tokens tokenizer, layers []int, p *dialect.Pair) (unusable, err error) {
+	var requests []bindings.Request
+	for _, context := range []string{p.Segments.AAE.Context, p.Segments.SAE.Context} {
+		prompt, err := tokens.tokens(context)
+		if err != nil {
+			return err, nil
+		}
+		if len(prompt) == 0 {
+			return errors.New("the context has no tokens"), nil
+		}
+		requests = append(requests, bindings.Request{Prompt: prompt, Continuations: [][]bindings.Token{prompt[:1]}})
+	}
+	scores, states, err := session.Residuals(ctx, requests, nil, layers, false)
+	if err != nil {
+		return nil, err
+	}
+	if bad := cmp.Or(scores[0].Err, scores[1].Err); bad != nil {
+		return bad, nil
+	}
+	return nil, fit.Add(states.Sequence(0), states.Sequence(1))
+}

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plumb/audit/dialect"
+	"plumb/audit/record"
+	"plumb/bindings"
+	"plumb/steer"
+)
+
+// openTiny opens a tiny model with a session, for tests below the commands.
+func openTiny(t *testing.T, seed uint64) (*openedModel, *bindings.Session, tokenizer) {
+	t.Helper()
+	ownCache(t)
+	model, err := (&modelOptions{model: tinyModelFile(t, tinyModel{seed: seed}), threads: 1}).open(bindings.ModelOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(model.Close)
+	session, err := model.scoringSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Close)
+	tokens, err := model.tokenizer(session.Layout().Context, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, session, tokens
+}
+
+func near(a, b [][]float32, tolerance float64) bool {
+	for i := range a {
+		for j := range a[i] {
+			if math.Abs(float64(a[i][j])-float64(b[i][j])) > tolerance {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// The identities of causal tracing: nothing restored gives the corrupted run; no noise gives the clean one; restoring before
+// the first corrupted token changes nothing; restoring all that was corrupted gives the clean run back.
+func TestTracingIdentities(t *testing.T) {
+	_, session, tokens := openTiny(t, 5)
+	request, err := tokens.request(&question{prompt: "now he be out", options: []string{" there", " in town"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	clean, _, err := session.Score(ctx, []bindings.Request{request}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := len(request.Prompt) - 4
+	ends := prefixes(request.Prompt)
+	layers := []int{bindings.EmbeddingLayer, 0, 1}
+	_, states, err := session.Residuals(ctx, ends, nil, layers, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := bindings.Noise{Positions: []int{at}, Strength: 3, Seed: 8}
+	nothing := bindings.Patch{Position: -1}
+	runs, err := session.Patched(ctx, request, noise, []bindings.Patch{
+		nothing, nothing,
+		{Layer: 0, Position: 1, Vector: states.At(1, 1)},
+		{Layer: 1, Position: at - 1, Vector: states.At(at-1, 2)},
+		{Layer: bindings.EmbeddingLayer, Position: at, Vector: states.At(at, 0)},
+		{Layer: 0, Position: at, Vector: states.At(at, 1)},
+		{Layer: 1, Position: len(request.Prompt) - 1, Vector: states.At(len(request.Prompt)-1, 2)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	corrupted := runs[0]
+	if near(corrupted, clean[0].LogProbs, 1e-2) {
+		t.Error("the noise changes nothing")
+	}
+	for i, want := range []string{"the same run twice", "before the corrupted token, layer 0", "before the corrupted token, the last layer"} {
+		if !near(runs[1+i], corrupted, 1e-5) {
+			t.Errorf("%s: %v, not %v", want, runs[1+i], corrupted)
+		}
+	}
+	if !near(runs[4], clean[0].LogProbs, 1e-5) {
+		t.Errorf("the embedding restored: %v, not %v", runs[4], clean[0].LogProbs)
+	}
+	if near(runs[5], corrupted, 1e-5) {
+		t.Error("restoring block 0 at the corrupted token changes nothing")
+	}
+	// the last block's state of the last prompt token alone decides the first token of a continuation
+	for c := range corrupted {
+		if math.Abs(float64(runs[6][c][0]-clean[0].LogProbs[c][0])) > 1e-5 || math.Abs(float64(runs[6][c][1]-corrupted[c][1])) > 1e-5 {
+			t.Errorf("the last block at the last token: %v; clean %v, corrupted %v", runs[6][c], clean[0].LogProbs[c], corrupted[c])
+		}
+	}
+	silent := bindings.Noise{Positions: []int{at}, Seed: 8}
+	for _, n := range []bindings.Noise{silent, {}} {
+		runs, err = session.Patched(ctx, request, n, []bindings.Patch{nothing, {Layer: 0, Position: at, Vector: states.At(at, 1)}})
+		if err != nil || !near(runs[0], clean[0].LogProbs, 1e-5) || !near(runs[1], clean[0].LogProbs, 1e-5) {
+			t.Errorf("σ = 0: %v, %v", runs, err)
+		}
+	}
+	for _, bad := range []bindings.Patch{{Layer: 9, Position: 0, Vector: states.At(0, 0)}, {Position: 99, Vector: states.At(0, 0)}, {Position: 0, Vector: states.At(0, 0)[:3]}} {
+		if _, err := session.Patched(ctx, request, noise, []bindings.Patch{bad}); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// Markers find their tokens, also where one is many tokens (of characters, here) and after others than ASCII.
+func TestMarkerTokens(t *testing.T) {
+	model, session, tokens := openTiny(t, 6)
+	lexicon, err := dialect.PaperLexicon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tracer{model, session, tokens, lexicon, 1}
+	for text, want := range map[string]string{"now 🙂 she be out": "she be", "Ain’t nobody": "Ain’t nobody", "I'm finna": "finna"} {
+		prompt, err := tokens.tokens(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		positions, err := tr.markerTokens(text, prompt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spelt strings.Builder
+		for _, p := range positions {
+			spelt.WriteString(model.TokenText(prompt[p]))
+		}
+		if spelt.String() != want {
+			t.Errorf("%q: the tokens spell %q, not %q", text, spelt.String(), want)
+		}
+	}
+	if _, err := tr.markerTokens("nothing here", mustTokens(t, tokens, "nothing here")); err == nil {
+		t.Error("a marker in nothing")
+	}
+}
+
+func mustTokens(t *testing.T, tokens tokenizer, text string) []bindings.Token {
+	t.Helper()
+	list, err := tokens.tokens(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// From the trace to the sweep, with what else takes the file; and a trace that was cut goes on to the same bytes.
+func TestDialectSteering(t *testing.T) {
+	ownCache(t)
+	model, trace, dir := tinyModelFile(t, tinyModel{seed: 7}), newRun(t), t.TempDir()
+	traceAgain := []string{"steer", "trace", "--threads", "1", "--bootstrap", "10", "--model", model, "--sample", "4", "--out", trace}
+	out, _ := mustPlumb(t, traceAgain...)
+	contains(t, out, "Causal trace: tiny.gguf", "Layer", "Report: ")
+	run, items := readRun(t, trace)
+	if run.Items != 4 || run.Dialect.Split != dialect.SplitTracing || run.Dialect.Noise != 3 {
+		t.Fatalf("%+v %+v", run, run.Dialect)
+	}
+	for _, r := range items {
+		if r.Error != "" || r.Trace == nil || len(r.Trace.Effects) != tinyLayers || len(r.Trace.Effects[0]) != len(r.Trace.Positions) || !(r.Trace.Sigma > 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+	before := readFile(t, filepath.Join(trace, record.ItemsFile))
+	if err := os.Truncate(filepath.Join(trace, record.ItemsFile), int64(len(before)-20)); err != nil {
+		t.Fatal(err)
+	}
+	mustPlumb(t, append(traceAgain, "--resume")...)
+	if string(readFile(t, filepath.Join(trace, record.ItemsFile))) != string(before) {
+		t.Error("the trace that went on is another")
+	}
+
+	fitted := filepath.Join(dir, "dialect.gguf")
+	fit := []string{"steer", "fit", "--threads", "1", "--model", model, "--method", "dialect", "--out", dir}
+	if out, _, err := plumb(append(fit, "--trace", trace)...); err == nil {
+		contains(t, out, "dialect")
+	} else { // a random model may have no layer that helps
+		contains(t, err.Error(), "no R is negative")
+	}
+	mustPlumb(t, append(fit, "--layer", "0,1")...)
+	file, err := steer.ReadFile(fitted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Method != steer.Dialect || len(file.Layers) != 2 || file.Layers[0].Weight != 0.5 || math.Abs(file.Layers[1].Norm-1) > 1e-6 || file.Fit.Seed != 1 {
+		t.Errorf("%+v", file)
+	}
+	norm := 0.0
+	for _, x := range file.Layers[0].Vector {
+		norm += float64(x) * float64(x)
+	}
+	if math.Abs(math.Sqrt(norm)-0.5) > 1e-6 {
+		t.Errorf("strength 1 adds a vector of length %v, not the weight", math.Sqrt(norm))
+	}
+	_, _, err = plumb("steer", "export", fitted, "--out", filepath.Join(dir, "control.gguf"))
+	refused(t, err, exitFailed, "layer 0")
+
+	sweep := filepath.Join(dir, "sweep")
+	out, _ = mustPlumb(t, "steer", "sweep", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep)
+	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
+	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
+	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
+		t.Errorf("%+v", steered)
+	}
+	out, _ = mustPlumb(t, "compare", filepath.Join(sweep, "base"), filepath.Join(sweep, "multi-0.5"), filepath.Join(sweep, "prompt"))
+	contains(t, out, "dialect.gguf × 0.5", "instructed")
+	mustPlumb(t, auditBBQ(model, newRun(t), "--data", bbqItems(t, 4), "--steer", fitted, "--alpha", "0.4")...)
+
+	for _, test := range []struct {
+		arguments []string
+		status    int
+		want      string
+	}{
+		{[]string{"fit", "--method", "dialect", "--model", model}, exitUsage, "needs --trace DIR"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--trace", sweep}, exitFailed, "is not a run directory"},
+		{[]string{"sweep", "--model", model}, exitUsage, "--steer FILE"},
+		{[]string{"sweep", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
+		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
+	} {
+		_, _, err := plumb(append([]string{"steer"}, test.arguments...)...)
+		refused(t, err, test.status, test.want)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,306 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/dialect"
+	"plumb/audit/record"
+	"plumb/bindings"
+)
+
+type steerTraceOptions struct {
+	modelOptions
+	dialectData
+	dialectOutput
+	sample int
+	seed   uint64
+	out    string
+	resume bool
+}
+
+func (o *steerTraceOptions) flags() []cli.Flag {
+	flags := append(o.modelOptions.flags(), o.dialectData.flags()...)
+	flags = append(flags,
+		&cli.IntFlag{Name: "sample", Usage: "trace `N` pairs of the tracing part (0: all)", Destination: &o.sample},
+		&cli.Uint64Flag{Name: "seed", Usage: "draw the sample and the noise with seed `S`", Value: 1, Destination: &o.seed},
+		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the trace in `DIR` (default: trace- and the model's name)", Destination: &o.out},
+		&cli.BoolFlag{Name: "resume", Usage: "go on with the trace in DIR if it was cut", Destination: &o.resume})
+	return append(flags, o.dialectOutput.flags()...)
+}
+
+func steerTraceCommand() *cli.Command {
+	var options steerTraceOptions
+	return &cli.Command{
+		Name:  "trace",
+		Usage: "find the layers that carry a dialect preference, by causal tracing",
+		Description: `Takes the tracing part of the pairs (see plumb audit dialect --help for --data), whose AAE contexts hold a marker of
+the lexicon. For each it adds Gaussian noise to the embeddings of the marker's tokens, of 3 times their standard
+deviation, and then restores the clean state of one layer at one of these tokens, all of them in turn. R is what that
+takes from b_AAE, the preference of the AAE continuation; the four layers with the most negative mean R are those to
+steer, in proportion to it. plumb steer fit --method dialect --trace DIR makes the steering file.
+
+EXIT STATUS
+   0  the trace is complete
+   1  it failed, or was interrupted
+   2  the command line is wrong`,
+		Flags: options.flags(),
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return runSteerTrace(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes io.Writer) error {
+	if options.sample < 0 {
+		return usageError("--sample %d: a number of pairs is not negative", options.sample)
+	}
+	if err := options.dialectOutput.check(); err != nil {
+		return err
+	}
+	task, err := options.dialectData.read(notes)
+	if err != nil {
+		return err
+	}
+	model, err := options.open(bindings.ModelOptions{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	if !model.selfTest.HooksFire {
+		return fmt.Errorf("%s cannot be traced: %s", model.path, model.selfTest.Reason)
+	}
+	session, err := model.scoringSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	tokens, err := model.tokenizer(session.Layout().Context, false)
+	if err != nil {
+		return err
+	}
+	if task.cutter, err = options.segmenter(model, session, options.threads); err != nil {
+		return err
+	}
+	defer task.cutter.close()
+	if err := task.take(ctx, dialect.SplitTracing, options.splitSeed); err != nil {
+		return err
+	}
+	task.draw(options.sample, options.seed)
+
+	run := task.describe()
+	model.describe(&run, session)
+	run.Benchmark, run.Items, run.Seed = dialect.TraceBenchmark, len(task.pairs), options.seed
+	run.Prompt = record.Prompt{}
+	run.Dialect.Noise = dialect.NoiseFactor
+	dir := options.out
+	if dir == "" {
+		dir = "trace-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
+	}
+	open := record.Create
+	if options.resume {
+		open = record.Resume
+	}
+	writer, err := open(dir, run)
+	if err != nil {
+		return err
+	}
+	t := tracer{model, session, tokens, task.lexicon, options.seed}
+	err = t.trace(ctx, task.pairs, writer, newProgress(notes, run.Items, writer.Done()))
+	err = cmp.Or(err, writer.Close())
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted after %s of %s pairs; the same command with --resume goes on", withCommas(writer.Done()), withCommas(run.Items))
+	}
+	if err != nil {
+		return err
+	}
+	trace, err := dialect.NewTrace(dir, options.bootstrap)
+	if err != nil {
+		return err
+	}
+	if err := options.dialectOutput.print(trace, out); err != nil {
+		return err
+	}
+	path, err := trace.WriteFile(dir)
+	if err == nil && options.table() {
+		_, err = fmt.Fprintf(out, "Report: %s\n", path)
+	}
+	return err
+}
+
+// tracer traces pairs through a model.
+type tracer struct {
+	model   *openedModel
+	session *bindings.Session
+	tokens  tokenizer
+	lexicon *dialect.Lexicon
+	seed    uint64
+}
+
+// trace appends the records of the pairs that the run lacks. An interrupt lets a pair end; a second one does not.
+func (t *tracer) trace(ctx context.Context, pairs []dialect.Pair, run *record.Writer, progress progress) error {
+	defer progress.end()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	interrupt := watchInterrupts(stop)
+	defer interrupt.stop()
+	for i := run.Done(); i < len(pairs); i++ {
+		if interrupt.seen() {
+			return errInterrupted
+		}
+		r, err := t.pair(ctx, &pairs[i])
+		if err != nil {
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				return errInterrupted
+			}
+			return err
+		}
+		r.Index = i
+		if err := run.Append([]record.Record{r}); err != nil {
+			return err
+		}
+		progress.at(i + 1)
+	}
+	return nil
+}
+
+// pair traces one pair. What cannot be traced becomes a record with an error; the error returned is of the model.
+func (t *tracer) pair(ctx context.Context, p *dialect.Pair) (record.Record, error) {
+	context, continuation := p.Segments.AAE.Context, [2]string{p.Segments.AAE.Continuation, p.Segments.SAE.Continuation}
+	r := record.Record{ID: p.ID + "/" + dialect.TaskTrace, Template: p.ID, Condition: dialect.AAE, Task: dialect.TaskTrace, Text: context, Features: t.lexicon.Features(context)}
+	r.Options = []record.Option{{Text: continuation[0], Role: dialect.AAE}, {Text: continuation[1], Role: dialect.SAE}}
+	score, trace, err := t.sites(ctx, context, continuation)
+	if err != nil {
+		uncut, fatal := perText(err)
+		var text *textError
+		if errors.As(err, &text) {
+			uncut, fatal = text, nil
+		}
+		return scored(r, bindings.Score{Err: uncut}), fatal
+	}
+	r.Trace = trace
+	return scored(r, score), nil
+}
+
+// textError says why a text cannot be traced.
+type textError struct{ err error }
+
+func (e *textError) Error() string { return e.err.Error() }
+
+// sites corrupts the marker's tokens of the context and restores the state of every layer at each of them in turn. The
+// score is the corrupted run's.
+func (t *tracer) sites(ctx context.Context, context string, continuation [2]string) (bindings.Score, *record.Trace, error) {
+	request, err := t.tokens.request(&question{prompt: context, options: []string{" " + continuation[0], " " + continuation[1]}})
+	if err != nil {
+		return bindings.Score{}, nil, &textError{err}
+	}
+	positions, err := t.markerTokens(context, request.Prompt)
+	if err != nil {
+		return bindings.Score{}, nil, &textError{err}
+	}
+	layers := []int{bindings.EmbeddingLayer}
+	for l := range t.model.Info().Layers {
+		layers = append(layers, l)
+	}
+	var ends []bindings.Request
+	for _, p := range positions {
+		ends = append(ends, bindings.Request{Prompt: request.Prompt[:p+1], Continuations: [][]bindings.Token{request.Prompt[:1]}})
+	}
+	scores, clean, err := t.session.Residuals(ctx, ends, nil, layers, false)
+	if err != nil {
+		return bindings.Score{}, nil, err
+	}
+	var embeddings []float32
+	for i := range positions {
+		if scores[i].Err != nil {
+			return bindings.Score{}, nil, scores[i].Err
+		}
+		embeddings = append(embeddings, clean.At(i, 0)...)
+	}
+	sigma := dialect.NoiseFactor * deviation(embeddings)
+	noise := bindings.Noise{Positions: positions, Strength: float32(sigma), Seed: t.noiseSeed(context)}
+	patches := []bindings.Patch{{Position: -1}}
+	for l := range t.model.Info().Layers {
+		for i, p := range positions {
+			patches = append(patches, bindings.Patch{Layer: l, Position: p, Vector: clean.At(i, l+1)})
+		}
+	}
+	runs, err := t.session.Patched(ctx, request, noise, patches)
+	if err != nil {
+		return bindings.Score{}, nil, err
+	}
+	trace := &record.Trace{Sigma: sigma, Positions: positions, Corrupted: preferenceOf(runs[0])}
+	for l := range t.model.Info().Layers {
+		var effects []float64
+		for i := range positions {
+			effects = append(effects, trace.Corrupted-preferenceOf(runs[1+l*len(positions)+i]))
+		}
+		trace.Effects = append(trace.Effects, effects)
+	}
+	return bindings.Score{LogProbs: runs[0]}, trace, nil
+}
+
+// markerTokens are the places of the markers' tokens among those of the context.
+func (t *tracer) markerTokens(context string, prompt []bindings.Token) ([]int, error) {
+	places, err := tokenPlaces(t.model.Model, context)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(places.tokens, prompt) {
+		return nil, errors.New("the context's tokens are not those that its markers were found in")
+	}
+	var positions []int
+	for _, m := range t.lexicon.Find(context) {
+		positions = append(positions, places.overlapping(m.Start, m.End)...)
+	}
+	if len(positions) == 0 {
+		return nil, errors.New("the context holds no marker")
+	}
+	slices.Sort(positions)
+	return slices.Compact(positions), nil
+}
+
+// noiseSeed is an example's own, whatever else is traced.
+func (t *tracer) noiseSeed(context string) uint64 {
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%d/%s", t.seed, context) // never fails
+	return hash.Sum64()
+}
+
+// preferenceOf is b_AAE: the first continuation's log-probability less the second's.
+func preferenceOf(logProbs [][]float32) float64 {
+	b := 0.0
+	for i, sign := range []float64{1, -1} {
+		for _, p := range logProbs[i] {
+			b += sign * float64(p)
+		}
+	}
+	return b
+}
+
+// deviation is the standard deviation of the values, around their mean, with the divisor n.
+func deviation(values []float32) float64 {
+	mean := 0.0
+	for _, x := range values {
+		mean += float64(x)
+	}
+	mean /= float64(len(values))
+	sum := 0.0
+	for _, x := range values {
+		sum += (float64(x) - mean) * (float64(x) - mean)
+	}
+	return math.Sqrt(sum / float64(len(values)))
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plumb/audit/dialect"
+	"plumb/bindings"
+	"plumb/steer"
+)
+
+// paperBetas are the paper's strengths.
+const paperBetas = "0,0.1,0.2,0.4,0.6,0.8,1"
+
+type dialectSweepOptions struct {
+	modelOptions
+	dialectData
+	dialectOutput
+	steer  string
+	betas  string
+	sample int
+	seed   uint64
+	out    string
+	resume bool
+}
+
+func (o *dialectSweepOptions) flags() []cli.Flag {
+	flags := append(o.modelOptions.flags(), o.dialectData.flags()...)
+	flags = append(flags,
+		&cli.StringFlag{Name: "steer", Usage: "steer by the dialect steering `FILE`", Destination: &o.steer},
+		&cli.StringFlag{Name: "beta", Usage: "the strengths, `NUMBERS` with commas; 0 must be among them", Value: paperBetas, Destination: &o.betas},
+		&cli.IntFlag{Name: "sample", Usage: "take `N` pairs of the evaluation part (0: all)", Destination: &o.sample},
+		&cli.Uint64Flag{Name: "seed", Usage: "draw the sample and the options' order with seed `S`", Destination: &o.seed},
+		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the runs in `DIR` (default: sweep- and the model's name)", Destination: &o.out},
+		&cli.BoolFlag{Name: "resume", Usage: "go on with the sweep in DIR if it was cut", Destination: &o.resume})
+	return append(flags, o.dialectOutput.flags()...)
+}
+
+func sweepDialectCommand() *cli.Command {
+	var options dialectSweepOptions
+	return &cli.Command{
+		Name:  "dialect",
+		Usage: "audit dialect under steering of several strengths, and choose one",
+		Description: `Audits the evaluation part of the pairs (see plumb audit dialect --help for --data) at every strength β: with all
+layers of the file, and with its heaviest layer alone. It also audits the prompting baseline. Every audit is a run in
+DIR, which plumb report and plumb compare read.
+
+The strength is chosen on a quarter of the pairs and everything is reported on the others:
+
+   ` + dialect.ChoiceRule + `
+
+EXIT STATUS
+   0  the sweep is complete
+   1  it failed, or was interrupted
+   2  the command line is wrong`,
+		Flags: options.flags(),
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return runDialectSweep(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+// strengths reads --beta: ascending numbers, 0 among them.
+func (o *dialectSweepOptions) strengths() ([]float64, error) {
+	var betas []float64
+	for _, part := range strings.Split(o.betas, ",") {
+		b, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || b < 0 || math.IsInf(float64(float32(b)), 0) || math.IsNaN(b) {
+			return nil, usageError("--beta %q: strengths are numbers from 0 on, with commas between them", o.betas)
+		}
+		betas = append(betas, b)
+	}
+	slices.Sort(betas)
+	betas = slices.Compact(betas)
+	if betas[0] != 0 {
+		return nil, usageError("--beta %q: 0 must be among the strengths, as what the others are compared with", o.betas)
+	}
+	return betas, nil
+}
+
+func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, notes io.Writer) error {
+	betas, err := options.strengths()
+	if err != nil {
+		return err
+	}
+	if options.steer == "" {
+		return usageError("which steering? --steer FILE, of plumb steer fit --method dialect")
+	}
+	if err := options.dialectOutput.check(); err != nil {
+		return err
+	}
+	file, err := steer.ReadFile(options.steer)
+	if err != nil {
+		return err
+	}
+	if file.Method != steer.Dialect {
+		return fmt.Errorf("%s was fitted by %s; a sweep takes a file of plumb steer fit --method dialect", options.steer, file.Method)
+	}
+	dir := options.out
+	if dir == "" {
+		dir = "sweep-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	heaviest := slices.MaxFunc(file.Layers, func(a, b steer.FileLayer) int { return cmp.Compare(a.Weight, b.Weight) })
+	base := auditDialectOptions{modelOptions: options.modelOptions, dialectData: options.dialectData, dialectOutput: options.dialectOutput,
+		split: dialect.SplitEvaluation, sample: options.sample, seed: options.seed, chat: "off", resume: options.resume}
+	base.splitSeed = file.Fit.Seed
+	base.wordings = *cli.NewStringSlice(string(dialect.Best))
+	s, err := openSweep(ctx, &base, notes)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+
+	baseline, err := s.audit(ctx, filepath.Join(dir, "base"), nil, "")
+	if err != nil {
+		return err
+	}
+	sweep := dialect.SweepRuns{Base: baseline}
+	for _, strategy := range []struct {
+		name   string
+		layers string
+		runs   *[]string
+	}{{"multi", "", &sweep.Multi}, {"single", strconv.Itoa(heaviest.Layer), &sweep.Single}} {
+		for _, beta := range betas[1:] {
+			steering := &steerOptions{file: options.steer, alpha: strconv.FormatFloat(beta, 'g', -1, 64), layers: strategy.layers, half: heldOut}
+			run, err := s.audit(ctx, filepath.Join(dir, strategy.name+"-"+steering.alpha), steering, "")
+			if err != nil {
+				return err
+			}
+			*strategy.runs = append(*strategy.runs, run)
+		}
+	}
+	if sweep.Prompt, err = s.audit(ctx, filepath.Join(dir, "prompt"), nil, dialect.PromptingInstruction); err != nil {
+		return err
+	}
+	r, err := dialect.NewSweep(sweep, options.bootstrap)
+	if err != nil {
+		return err
+	}
+	if err := options.dialectOutput.print(r, out); err != nil {
+		return err
+	}
+	path, err := r.WriteFile(dir)
+	if err == nil && options.table() {
+		_, err = fmt.Fprintf(out, "Report: %s\n", path)
+	}
+	return err
+}
+
+// sweeper audits the same pairs again and again.
+type sweeper struct {
+	options *auditDialectOptions
+	task    *dialectTask
+	model   *openedModel
+	session *bindings.Session
+	tokens  tokenizer
+	notes   io.Writer
+}
+
+func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Writer) (*sweeper, error) {
+	s := &sweeper{options: options, notes: notes}
+	var err error
+	if s.task, err = options.dialectData.read(notes); err != nil {
+		return nil, err
+	}
+	if s.task.asking, err = options.asking(s.task.lexicon); err != nil {
+		return nil, err
+	}
+	if s.model, err = options.open(bindings.ModelOptions{}); err != nil {
+		return nil, err
+	}
+	if s.session, err = s.model.scoringSession(); err != nil {
+		s.model.Close()
+		return nil, err
+	}
+	if s.tokens, err = s.model.tokenizer(s.session.Layout().Context, false); err == nil {
+		s.task.cutter, err = options.segmenter(s.model, s.session, options.threads)
+	}
+	if err == nil {
+		err = s.task.take(ctx, options.split, options.splitSeed)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.task.draw(options.sample, options.seed)
+	return s, nil
+}
+
+func (s *sweeper) close() {
+	if s.task.cutter != nil {
+		s.task.cutter.close()
+	}
+	s.session.Close()
+	s.model.Close()
+}
+
+// audit makes a run, or goes on with it, and returns its directory.
+func (s *sweeper) audit(ctx context.Context, dir string, steering *steerOptions, instruction string) (string, error) {
+	s.task.asking.Instruction, s.task.at = instruction, -1
+	var loaded *intervention
+	if steering != nil {
+		var err error
+		if loaded, err = steering.load(s.model, io.Discard); err != nil {
+			return "", err
+		}
+		loaded.recorded.Half = s.options.split
+	}
+	err := auditPairs(ctx, dir, s.options.resume, s.task, s.session, s.tokens, loaded, s.notes)
+	return dir, err
+}
