@@ -233,8 +233,13 @@ func (t *tracer) sites(ctx context.Context, context string, continuation [2]stri
 	sigma := dialect.NoiseFactor * deviation(embeddings)
 	noise := bindings.Noise{Positions: positions, Strength: float32(sigma), Seed: t.noiseSeed(context)}
 	patches := []bindings.Patch{{Position: -1}}
+	// equal continuations have b = 0 and R = 0 whatever is restored; computed, a quantised model's rounding would show
+	equal := slices.Equal(request.Continuations[0], request.Continuations[1])
 	for l := range t.model.Info().Layers {
 		for i, p := range positions {
+			if equal {
+				break
+			}
 			patches = append(patches, bindings.Patch{Layer: l, Position: p, Vector: clean.At(i, l+1)})
 		}
 	}
@@ -243,10 +248,15 @@ func (t *tracer) sites(ctx context.Context, context string, continuation [2]stri
 		return bindings.Score{}, nil, err
 	}
 	trace := &record.Trace{Sigma: sigma, Positions: positions, Corrupted: preferenceOf(runs[0])}
+	if equal {
+		trace.Corrupted = 0
+	}
 	for l := range t.model.Info().Layers {
-		var effects []float64
-		for i := range positions {
-			effects = append(effects, trace.Corrupted-preferenceOf(runs[1+l*len(positions)+i]))
+		effects := make([]float64, len(positions))
+		for i := range effects {
+			if !equal {
+				effects[i] = trace.Corrupted - preferenceOf(runs[1+l*len(positions)+i])
+			}
 		}
 		trace.Effects = append(trace.Effects, effects)
 	}
