@@ -30,6 +30,12 @@ func sweepOf(model, files, out string, more ...string) []string {
 		"--alpha", "1,4", "--operator", "project,add", "--sign", "+,-", "--placebos", "3"}, more...)
 }
 
+// shortSweep is the command line of one with two configurations.
+func shortSweep(model, files, out string, more ...string) []string {
+	return append([]string{"steer", "sweep", "--threads", "1", "--model", model, "--sample", "24", "--prompt", files + ".prompt", "--out", out,
+		"--steer", filepath.Join(files, "contrast.gguf"), "--layer", "1", "--alpha", "1,4", "--placebos", "2", "--bootstrap", "5"}, more...)
+}
+
 // sameTree compares all files of two directories.
 func sameTree(t *testing.T, a, b string) {
 	t.Helper()
@@ -150,7 +156,7 @@ func TestGate(t *testing.T) {
 	ownCache(t)
 	model := tinyModelFile(t, tinyModel{seed: 1})
 	files, dir := fittedFiles(t, model), newRun(t)
-	mustPlumb(t, sweepOf(model, files, dir)...)
+	mustPlumb(t, shortSweep(model, files, dir)...)
 	_, _, err := plumb("gate", dir)
 	refused(t, err, exitGate, "Rejected: ", "capability knee not measured")
 	loose := textFile(t, `{"composition_share": 1000, "placebo_p": 1, "abs_s_dis": false}`)
@@ -183,8 +189,8 @@ func TestSteerSweepKilledAndResumed(t *testing.T) {
 	files, whole, dir := fittedFiles(t, model), newRun(t), newRun(t)
 	text := textFile(t, strings.Repeat("Some words of a text.\n", 10))
 	more := []string{"--wikitext", text, "--segments", "5"}
-	mustPlumb(t, sweepOf(model, files, whole, more...)...)
-	resume := append(sweepOf(model, files, dir, more...), "--resume")
+	mustPlumb(t, shortSweep(model, files, whole, more...)...)
+	resume := append(shortSweep(model, files, dir, more...), "--resume")
 	for _, stage := range []string{protocol.FitStage, protocol.HeldStage} {
 		for _, share := range []int64{0, 50} {
 			file := filepath.Join(stage, record.ItemsFile)
@@ -208,9 +214,9 @@ func TestSteerSweepKilledAndResumed(t *testing.T) {
 	sameTree(t, dir, whole)
 	mustPlumb(t, resume...) // a finished sweep is only reported again
 	sameTree(t, dir, whole)
-	_, _, err := plumb(sweepOf(model, files, dir, more...)...)
+	_, _, err := plumb(shortSweep(model, files, dir, more...)...)
 	refused(t, err, exitFailed, dir+" already holds a sweep; go on with it by --resume")
-	_, _, err = plumb(append(resume, "--alpha", "1,2,4")...)
+	_, _, err = plumb(append(resume, "--placebos", "3")...)
 	refused(t, err, exitFailed, dir+" holds another sweep; ask for the same, or choose another directory")
 }
 
