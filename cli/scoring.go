@@ -159,17 +159,14 @@ type scorer struct {
 	before    int // records of the run that were there before these
 }
 
-// scoreUnder scores the requests of one batch under each of the steerings. It is all that a grid asks of the engine: the
-// steerings of one call are of one layer, so whatever computes the layers below it once belongs here.
+// scoreUnder scores the requests of one batch under each of the steerings; it is all that a grid asks of the engine. One
+// steering is scored as it always was, so that an audit's bytes do not depend on how grids are computed.
 func scoreUnder(ctx context.Context, session *bindings.Session, requests []bindings.Request, steerings [][]bindings.Steering) ([][]bindings.Score, error) {
-	scores := make([][]bindings.Score, len(steerings))
-	for i, steering := range steerings {
-		var err error
-		if scores[i], _, err = session.Score(ctx, requests, steering); err != nil {
-			return nil, err
-		}
+	if len(steerings) > 1 {
+		return session.ScoreSets(ctx, requests, steerings)
 	}
-	return scores, nil
+	scores, _, err := session.Score(ctx, requests, steerings[0])
+	return [][]bindings.Score{scores}, err
 }
 
 // waiting is a question with its request, or the reason why it has none.

@@ -37,6 +37,9 @@ func New(dir string, draws int) (r *Report, err error) {
 	if reader.Run.Benchmark != Benchmark {
 		return nil, fmt.Errorf("%s is a run of benchmark %q, not of %s", dir, reader.Run.Benchmark, Benchmark)
 	}
+	if err := reader.Run.Single(dir); err != nil {
+		return nil, err
+	}
 	outcome, err := Read(reader.Records())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)

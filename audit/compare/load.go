@@ -34,6 +34,9 @@ func Load(dir string, readOut metric.ReadOut) (*Run, error) {
 		return nil, err
 	}
 	defer reader.Close()
+	if err := reader.Run.Single(dir); err != nil {
+		return nil, err
+	}
 	run := &Run{Dir: dir, Name: filepath.Base(filepath.Clean(dir)), Info: reader.Run}
 	benchmark, err := metric.ForBenchmark(reader.Run.Benchmark)
 	if err != nil {

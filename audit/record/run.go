@@ -51,6 +51,14 @@ type Run struct {
 	Steerings []Steering `json:"steerings,omitempty"`
 }
 
+// Single is an error if the run is a stage of a sweep, whose records are of several interventions.
+func (r *Run) Single(dir string) error {
+	if n := len(r.Steerings); n > 0 {
+		return fmt.Errorf("%s is a stage of a sweep, scored under %d interventions; give the sweep's directory", dir, n)
+	}
+	return nil
+}
+
 // Model is the GGUF file that was audited.
 type Model struct {
 	SHA256       string `json:"sha256"`

@@ -40,6 +40,9 @@ func New(dir string, options Options) (r *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, reader.Close()) }()
+	if err := reader.Run.Single(dir); err != nil {
+		return nil, err
+	}
 	benchmark, err := metric.ForBenchmark(reader.Run.Benchmark)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
