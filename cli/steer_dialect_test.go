@@ -204,7 +204,7 @@ func TestDialectSteering(t *testing.T) {
 	refused(t, err, exitFailed, "layer 0")
 
 	sweep := filepath.Join(dir, "sweep")
-	out, _ = mustPlumb(t, "steer", "sweep", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep)
+	out, _ = mustPlumb(t, "steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep)
 	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
 	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
