@@ -176,8 +176,8 @@ type stamp struct {
 // stampsFile holds the stamps of a build by stage.
 const stampsFile = "build.json"
 
-// inputHash hashes the arguments and the files that they name.
-func inputHash(arguments []string) (string, error) {
+// inputHash hashes the arguments and the files that they name, but for those that the stage writes.
+func inputHash(arguments, outputs []string) (string, error) {
 	sum := sha256.New()
 	for _, argument := range arguments {
 		fmt.Fprintf(sum, "%q\n", argument)
@@ -188,7 +188,7 @@ func inputHash(arguments []string) (string, error) {
 		if path, err := modelPath(value); err == nil { // a model's short name stands for its file
 			value = path
 		}
-		if info, err := os.Stat(value); err != nil || !info.Mode().IsRegular() {
+		if info, err := os.Stat(value); err != nil || !info.Mode().IsRegular() || slices.Contains(outputs, value) {
 			continue
 		}
 		hashOf := textHash
@@ -239,7 +239,7 @@ func runCorpusBuild(ctx context.Context, path string, out, notes io.Writer) erro
 		if err != nil {
 			return err
 		}
-		inputs, err := inputHash(arguments)
+		inputs, err := inputHash(arguments, stage.outputs)
 		if err != nil {
 			return err
 		}

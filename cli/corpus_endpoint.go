@@ -155,6 +155,10 @@ func (e *endpoint) ask(ctx context.Context, prompt string) (corpus.Reply, error)
 // judge says whether an error is final, as a *corpus.Refused or *corpus.Unusable, or else how long the endpoint wants to be
 // left alone. What is no answer of the endpoint (a lost connection, a time-out, an answer that broke off) is not final.
 func (e *endpoint) judge(err error) (final error, wait time.Duration) {
+	var refused *corpus.Refused
+	if errors.As(err, &refused) {
+		return refused, 0
+	}
 	var status *openai.Error
 	if !errors.As(err, &status) {
 		return nil, 0

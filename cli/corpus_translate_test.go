@@ -220,6 +220,7 @@ func TestTranslateRefusals(t *testing.T) {
 		case strings.HasSuffix(prompt, "number 5"):
 			http.Error(w, "out of order", http.StatusServiceUnavailable)
 		case strings.HasSuffix(prompt, "NUMBER 6"):
+			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(`{"choices":[{"finish_reason":"content_filter","message":{"role":"assistant","content":""}}]}`))
 		default:
 			return false
@@ -417,7 +418,7 @@ func TestTranslateOtherPromptIsAskedFor(t *testing.T) {
 
 func TestTranslateLocally(t *testing.T) {
 	_, path := sentences(t, 2)
-	model := tinyModelFile(t, tinyModel{seed: 1})
+	model := tinyModelFile(t, tinyModel{seed: 2})
 	dir := filepath.Join(t.TempDir(), "out")
 	arguments := []string{"corpus", "translate", path, "--model", model, "--threads", "1", "--max-tokens", "8", "--out", dir}
 	out, _ := mustPlumb(t, arguments...)

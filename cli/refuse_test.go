@@ -143,10 +143,10 @@ func TestAuditBBQRefuses(t *testing.T) {
 		dir  string
 		want []string
 	}{
-		"a file":               {data, []string{data + ": not a directory"}},
-		"below a file":         {filepath.Join(data, "run"), []string{"not a directory"}},
+		"a file":               {data, []string{data + " is a file or below one, and a run is kept in a directory; choose another name"}},
+		"below a file":         {filepath.Join(data, "run"), []string{"is a file or below one"}},
 		"another's folder":     {full, []string{full + " is not a run directory and not empty; choose another one"}},
-		"a place that is none": {filepath.Join(os.DevNull, "run"), []string{"not a directory"}},
+		"a place that is none": {filepath.Join(os.DevNull, "run"), []string{"is a file or below one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := plumb(auditBBQ(model, test.dir, "--data", data)...)

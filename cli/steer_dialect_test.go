@@ -221,8 +221,8 @@ func TestDialectSteering(t *testing.T) {
 	}{
 		{[]string{"fit", "--method", "dialect", "--model", model}, exitUsage, "needs --trace DIR"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--trace", sweep}, exitFailed, "is not a run directory"},
-		{[]string{"sweep", "--model", model}, exitUsage, "--steer FILE"},
-		{[]string{"sweep", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
+		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
+		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
 	} {
 		_, _, err := plumb(append([]string{"steer"}, test.arguments...)...)

@@ -52,7 +52,7 @@ func TestCreateRefuses(t *testing.T) {
 	_, err = Open(filepath.Join(other, "nothing"))
 	wantError(t, err, "no such file")
 	_, err = Create(filepath.Join(other, "letters.txt"), testRun(12))
-	wantError(t, err, "is a file, and a run is kept in a directory")
+	wantError(t, err, "is a file or below one, and a run is kept in a directory")
 
 	mustWrite(t, filepath.Join(other, RunFile), []byte(`{"format": 2}`))
 	_, err = Open(other)

@@ -69,7 +69,7 @@ func prepare(dir string, resume bool) error {
 		return os.MkdirAll(dir, 0o755)
 	}
 	if errors.Is(err, unix.ENOTDIR) {
-		return fmt.Errorf("%s is a file, and a run is kept in a directory; choose another name", dir)
+		return fmt.Errorf("%s is a file or below one, and a run is kept in a directory; choose another name", dir)
 	}
 	if err != nil {
 		return err
