@@ -235,7 +235,7 @@ func runSteerFit(ctx context.Context, options *steerFitOptions, out, notes io.Wr
 		files = append(files, written...)
 	}
 	f.progress.end()
-	return runSteerInspect(files, false, out)
+	return printFitted(files, out)
 }
 
 func wrapCategory(category string, err error) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -151,6 +152,43 @@ func printSteeringFile(text *strings.Builder, f *inspectedFile) error {
 		}
 	}
 	return printRightAligned(text, header, rows)
+}
+
+// printFitted lists files that were written, a line each; the rest is for inspect.
+func printFitted(paths []string, out io.Writer) error {
+	table := tablewriter.NewTable(out, tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithAlignment(tw.Alignment{tw.AlignLeft, tw.AlignLeft, tw.AlignRight, tw.AlignRight, tw.AlignRight, tw.AlignLeft}))
+	table.Header("Method", "Category", "Layer", "Norm", "Items", "File")
+	for _, path := range paths {
+		f, err := steer.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		category := "all"
+		if len(f.Fit.Categories) == 1 {
+			category = f.Fit.Categories[0]
+		}
+		items := "–"
+		if f.Fit.Items > 0 {
+			items = withCommas(f.Fit.Items)
+		}
+		layers, norms := layersInWords(f.Layers)
+		if err := table.Append(methodName(f.Method, f.Constraint), category, layers, norms, items, path); err != nil {
+			return err
+		}
+	}
+	return table.Render()
+}
+
+// layersInWords names the layers and their norms: of several the first and last, the least and greatest.
+func layersInWords(layers []steer.FileLayer) (numbers, norms string) {
+	first, last := layers[0], layers[len(layers)-1]
+	if len(layers) == 1 {
+		return strconv.Itoa(first.Layer), strconv.FormatFloat(first.Norm, 'g', 4, 64)
+	}
+	byNorm := func(a, b steer.FileLayer) int { return cmp.Compare(a.Norm, b.Norm) }
+	return fmt.Sprintf("%d–%d (%d)", first.Layer, last.Layer, len(layers)),
+		fmt.Sprintf("%.4g–%.4g", slices.MinFunc(layers, byNorm).Norm, slices.MaxFunc(layers, byNorm).Norm)
 }
 
 func fitInWords(f *steer.Fit) string {

@@ -2,6 +2,7 @@
 """Builds llama.cpp as static libraries in the cache and prints the folder they were installed into.
 
     build_llama.py [-DNAME=VALUE …]     more flags for llama.cpp's CMake, such as -DGGML_CUDA=ON
+    build_llama.py --program NAME       one of llama.cpp's own programs instead; prints where it lies
 
 The folder's name holds a hash of all that decides what is built, so that another clone on this machine builds nothing.
 The folder of a pinned version is left alone once it is there; one of a checkout (LLAMA_CPP_DIR) is brought up to date
@@ -61,6 +62,24 @@ def build_llama(more_flags):
     return target
 
 
+def build_program(name):
+    """One of llama.cpp's own programs, tools and tests. They need more of it than the library, so they are built apart."""
+    parts = [f"-DLLAMA_BUILD_{part}=" for part in ("COMMON", "TOOLS", "TESTS")]
+    flags = [flag for flag in FLAGS if not flag.startswith(tuple(parts))] + [part + "ON" for part in parts]
+    source = fetch.llama_cpp()
+    builds = fetch.cache_folder() / "builds"
+    builds.mkdir(parents=True, exist_ok=True)
+    folder = builds / f"programs-{key(source, flags)}"
+    program = folder / "bin" / name
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.environ.get("LLAMA_CPP_DIR") or not program.exists():
+            fetch.say(f"building llama.cpp's {name} in {folder}, once: some minutes")
+            run_all(["cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", *flags],
+                    ["cmake", "--build", str(folder), "--target", name])
+    return program
+
+
 def key(source, flags):
     """Of the source, the flags, the compilers and, since the code is made for it, the processor."""
     parts = [str(source), *flags, platform.system(), platform.machine(), processor()]
@@ -85,7 +104,11 @@ def checkout_version(source):
 
 def build(source, work, install, flags):
     cmake = ["cmake", "-S", str(source), "-B", str(work), "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={install}", *flags]
-    for command in (cmake, ["cmake", "--build", str(work), "--target", "llama"], ["cmake", "--install", str(work)]):
+    run_all(cmake, ["cmake", "--build", str(work), "--target", "llama"], ["cmake", "--install", str(work)])
+
+
+def run_all(*commands):
+    for command in commands:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace")
         if done.returncode != 0:
@@ -105,5 +128,11 @@ def write_if_changed(path, text):
         path.write_text(text)
 
 
+def main(arguments):
+    if arguments[:1] == ["--program"] and len(arguments) == 2:
+        return fetch.run(lambda: build_program(arguments[1]))
+    return fetch.run(lambda: build_llama(arguments))
+
+
 if __name__ == "__main__":
-    sys.exit(fetch.run(lambda: build_llama(sys.argv[1:])))
+    sys.exit(main(sys.argv[1:]))
