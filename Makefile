@@ -5,7 +5,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 .DEFAULT_GOAL := build
-.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go bench lint format install clean help
+.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go check-architectures bench lint format install clean help
 
 PREFIX      ?= /usr/local
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -67,6 +67,18 @@ test-sanitized:
 test-go: build
 	@third_party/fetch.py model smollm2 >/dev/null
 	@go test -timeout 40m ./...
+
+## make check-architectures   gradients of each of llama.cpp's architectures: writes the table in csrc/README.md
+check-architectures: native
+	@googletest=$$(third_party/fetch.py googletest); \
+	$(call cmake,build/release,-DGOOGLETEST="$$googletest",check_architectures)
+	@writer=$$(third_party/build_llama.py --program test-llama-archs); \
+	folder=$$(mktemp -d); trap 'rm -r "$$folder"' EXIT; mkdir "$$folder/models"; \
+	"$$writer" -s 1 -o "$$folder/models" >/dev/null; \
+	status=0; build/release/csrc/tests/check_architectures "$$folder/models" >"$$folder/table" || status=$$?; \
+	sed -e '/^<!-- table -->$$/,/^<!-- end of table -->$$/{//!d' -e '}' -e "/^<!-- table -->$$/r $$folder/table" \
+		csrc/README.md >"$$folder/README.md"; \
+	cp "$$folder/README.md" csrc/README.md; tail -n 1 "$$folder/table"; exit $$status
 
 ## make bench      speed beside other programs
 bench: build

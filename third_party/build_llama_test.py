@@ -15,6 +15,9 @@ cmake_minimum_required(VERSION 3.14)
 project(llama C)
 add_library(llama STATIC llama.c)
 target_include_directories(llama PUBLIC include)
+add_executable(ask-llama EXCLUDE_FROM_ALL ask.c)
+target_link_libraries(ask-llama llama)
+set_target_properties(ask-llama PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 install(TARGETS llama)
 install(FILES include/llama.h DESTINATION include)
 """
@@ -29,6 +32,7 @@ class BuildTest(unittest.TestCase):
         (self.checkout / "CMakeLists.txt").write_text(CMAKE)
         (self.checkout / "include" / "llama.h").write_text("int answer(void);\n")
         (self.checkout / "llama.c").write_text('#include "llama.h"\nint answer(void) { return 41; }\n')
+        (self.checkout / "ask.c").write_text('#include "llama.h"\nint main(void) { return answer(); }\n')
 
     def build(self, *flags):
         env = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "a cache"), "LLAMA_CPP_DIR": str(self.checkout)}
@@ -56,6 +60,17 @@ class BuildTest(unittest.TestCase):
         status, other, err = self.build("-DGGML_CUDA=ON")
         self.assertEqual(0, status, err)
         self.assertNotEqual(prefix, other, "other flags must not share a folder")
+
+    def test_a_program_is_built_apart_from_the_library(self):
+        status, program, err = self.build("--program", "ask-llama")
+        self.assertEqual(0, status, err)
+        self.assertEqual(41, subprocess.run([program]).returncode)
+        status, prefix, err = self.build()
+        self.assertEqual(0, status, err)
+        self.assertNotIn(prefix, program.parents)
+        status, _, err = self.build("--program", "no-such-program")
+        self.assertEqual(1, status)
+        self.assertTrue(err.splitlines()[-1].startswith("fetch: error: llama.cpp did not build"), err)
 
     def test_a_compiler_error_is_shown(self):
         (self.checkout / "llama.c").write_text("int answer(void) { return }\n")

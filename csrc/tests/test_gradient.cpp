@@ -93,11 +93,12 @@ class architectures : public testing::TestWithParam<std::string> {};
 
 TEST_P(architectures, are_replayed_and_differentiated_right) {
     const model_ptr        model(tiny_model(GetParam(), 1), llama_model_free);
-    const gradient_verdict v = check_gradients(model.get(), 7, true);
+    const gradient_verdict v = check_gradients(model.get(), 7);
     EXPECT_EQ(v.verdict, gradient_verdict::right) << v.reason;
     EXPECT_LE(v.logits, logits_tolerance);
     EXPECT_LE(v.at_answer, gradient_tolerance);
     EXPECT_LE(v.at_all, gradient_tolerance);
+    EXPECT_LE(v.shared, shared_tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(tiny, architectures, testing::ValuesIn(tiny_architectures()), [](const auto & info) {
