@@ -2,9 +2,9 @@
 
 #include "ggml/backward.h"
 #include "ggml/replay.h"
+#include "ggml/tests/rule_check.h"
+#include "ggml/tests/small_program.h"
 #include "ggml/trace.h"
-#include "rule_check.h"
-#include "small_program.h"
 
 #include <algorithm>
 #include <cmath>
