@@ -60,8 +60,7 @@ int run(const char * model_path, const char * vector_path, std::vector<llama_tok
     const int32_t n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model.get()));
     if (strcmp(vector_path, "-") != 0) {
         const std::vector<float> data = read_vector(vector_path, n_embd, n_layer);
-        if (data.empty() ||
-            llama_set_adapter_cvec(context.get(), data.data(), data.size(), n_embd, 1, n_layer) != 0) {
+        if (data.empty() || llama_set_adapter_cvec(context.get(), data.data(), data.size(), n_embd, 1, n_layer) != 0) {
             fprintf(stderr, "check_control_vector: %s is no control vector for the model\n", vector_path);
             return 1;
         }

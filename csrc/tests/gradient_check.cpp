@@ -253,7 +253,7 @@ gradient_verdict check_gradients(llama_model * model, uint32_t seed) {
         };
         const std::vector<float> at_answer = gradients_of(model, request, layers, /*all =*/false, /*share =*/false);
         const std::vector<float> at_all    = gradients_of(model, request, layers, /*all =*/true, /*share =*/false);
-        v.logits = replayed_logits(model, tokens, n_vocab);
+        v.logits                           = replayed_logits(model, tokens, n_vocab);
 
         nudge       hook;
         auto        callback = [](ggml_tensor * t, bool ask, void * h) { return ((nudge *) h)->on_node(t, ask); };
