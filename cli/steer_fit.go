@@ -366,15 +366,17 @@ func (f *fitter) fit(ctx context.Context, items []bbq.Item, folder string) ([]st
 	if err != nil {
 		return nil, err
 	}
+	// An item that both passes leave out is one item in either's files.
+	ofActivations, ofGradients := maps.Clone(leftOut), maps.Clone(leftOut)
 	var activations *steer.Activations
 	if f.wantsActivations() {
-		if activations, err = f.fitActivations(ctx, usable, leftOut); err != nil {
+		if activations, err = f.fitActivations(ctx, usable, ofActivations); err != nil {
 			return nil, err
 		}
 	}
 	var gradients *steer.Gradients
 	if f.wantsGradients() {
-		if gradients, err = f.fitGradients(ctx, usable, leftOut); err != nil {
+		if gradients, err = f.fitGradients(ctx, usable, ofGradients); err != nil {
 			return nil, err
 		}
 	}
@@ -406,7 +408,14 @@ func (f *fitter) fit(ctx context.Context, items []bbq.Item, folder string) ([]st
 		file.NormOf = string(normOf)
 		file.ReadOut = f.readOut(m.method)
 		file.Model = f.model.facts()
-		file.Fit = f.account(items, leftOut, m.method, activations, gradients)
+		switch m.method {
+		case steer.Contrast, steer.Stratified, steer.Projected, steer.PCA:
+			file.Fit = f.account(items, activations.Items(), ofActivations)
+		case steer.GCD, steer.RandomOrthogonal:
+			file.Fit = f.account(items, gradients.Items(), ofGradients)
+		default:
+			file.Fit = f.account(items, 0, leftOut)
+		}
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return nil, err
 		}
@@ -449,9 +458,9 @@ func (f *fitter) readOut(method steer.Method) string {
 	return "nothing"
 }
 
-// account is what a file says of its fit.
-func (f *fitter) account(items []bbq.Item, leftOut map[string]int, method steer.Method, a *steer.Activations, g *steer.Gradients) steer.Fit {
-	fit := steer.Fit{Seed: f.options.splitSeed, LeftOut: maps.Clone(leftOut)}
+// account is what a file says of its fit: how many of the items were used, and why others were not.
+func (f *fitter) account(items []bbq.Item, used int, leftOut map[string]int) steer.Fit {
+	fit := steer.Fit{Seed: f.options.splitSeed, Items: used, LeftOut: leftOut}
 	for _, file := range f.task.data.Files {
 		fit.Data = append(fit.Data, file.Name)
 		fit.DataSHA256 = append(fit.DataSHA256, file.SHA256)
@@ -463,12 +472,6 @@ func (f *fitter) account(items []bbq.Item, leftOut map[string]int, method steer.
 	slices.Sort(fit.Categories)
 	slices.Sort(fit.Templates)
 	fit.Categories, fit.Templates = slices.Compact(fit.Categories), slices.Compact(fit.Templates)
-	switch method {
-	case steer.Contrast, steer.Stratified, steer.Projected, steer.PCA:
-		fit.Items = a.Items()
-	case steer.GCD, steer.RandomOrthogonal:
-		fit.Items = g.Items()
-	}
 	return fit
 }
 
