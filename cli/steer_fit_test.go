@@ -27,7 +27,7 @@ func fitTiny(t *testing.T, model string, more ...string) (dir, out, notes string
 func TestSteerFit(t *testing.T) {
 	ownCache(t)
 	model := tinyModelFile(t, tinyModel{seed: 1})
-	dir, out, _ := fitTiny(t, model, "--method", "all", "--layer", "all")
+	dir, out, _ := fitTiny(t, model, "--method", "all", "--layer", "all", "--at", "all")
 	files := map[string]*steer.File{}
 	for _, m := range fitMethods {
 		f, err := steer.ReadFile(filepath.Join(dir, m.name+".gguf"))
@@ -57,7 +57,7 @@ func TestSteerFit(t *testing.T) {
 	}
 
 	// Again: the same bytes.
-	again, _, _ := fitTiny(t, model, "--method", "all", "--layer", "all")
+	again, _, _ := fitTiny(t, model, "--method", "all", "--layer", "all", "--at", "all")
 	for _, m := range fitMethods {
 		one, err := os.ReadFile(filepath.Join(dir, m.name+".gguf"))
 		other, err2 := os.ReadFile(filepath.Join(again, m.name+".gguf"))
@@ -75,7 +75,7 @@ func TestExportedContrastIsWhatTheHookAdds(t *testing.T) {
 		t.Skip("check_control_vector is not built: make test-cpp")
 	}
 	ownCache(t)
-	const strength = 6
+	const strength = 40
 	path := tinyModelFile(t, tinyModel{seed: 1})
 	dir, _, _ := fitTiny(t, path, "--method", "contrast", "--layer", "1", "--operator", "add")
 	contrast, vector := filepath.Join(dir, "contrast.gguf"), filepath.Join(dir, "vector.gguf")
