@@ -113,7 +113,7 @@ func (e *endpoint) Translate(ctx context.Context, prompt string) (corpus.Reply, 
 		if ctx.Err() != nil {
 			return corpus.Reply{}, ctx.Err()
 		}
-		final, atLeast := e.judge(err)
+		atLeast, final := e.judge(err)
 		if final != nil {
 			return corpus.Reply{}, final
 		}
@@ -154,22 +154,22 @@ func (e *endpoint) ask(ctx context.Context, prompt string) (corpus.Reply, error)
 
 // judge says whether an error is final, as a *corpus.Refused or *corpus.Unusable, or else how long the endpoint wants to be
 // left alone. What is no answer of the endpoint (a lost connection, a time-out, an answer that broke off) is not final.
-func (e *endpoint) judge(err error) (final error, wait time.Duration) {
+func (e *endpoint) judge(err error) (wait time.Duration, final error) {
 	var refused *corpus.Refused
 	if errors.As(err, &refused) {
-		return refused, 0
+		return 0, refused
 	}
 	var status *openai.Error
 	if !errors.As(err, &status) {
-		return nil, 0
+		return 0, nil
 	}
 	switch code := status.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusNotFound, status.Code == "insufficient_quota":
-		return &corpus.Unusable{Err: fmt.Errorf("the endpoint does not serve us: %w", e.inWords(err))}, 0
+		return 0, &corpus.Unusable{Err: fmt.Errorf("the endpoint does not serve us: %w", e.inWords(err))}
 	case code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooManyRequests, code >= 500:
-		return nil, retryAfter(status.Response)
+		return retryAfter(status.Response), nil
 	}
-	return &corpus.Refused{Err: e.inWords(err)}, 0
+	return 0, &corpus.Refused{Err: e.inWords(err)}
 }
 
 // retryAfter is the time that an answer's header asks to wait, at most an hour; 0 if it does not.

@@ -41,8 +41,8 @@ void check_block_count(const char * path, const gguf_context * gguf) {
     }
     const uint32_t n = gguf_get_val_u32(gguf, count);
     if (n == 0 || n > max_layers) {
-        fail(PLUMB_FORMAT, "%s: %s is %u, and llama.cpp takes 1 to %u layers; convert the model again", path, key.c_str(), n,
-             max_layers);
+        fail(PLUMB_FORMAT, "%s: %s is %u, and llama.cpp takes 1 to %u layers; convert the model again", path,
+             key.c_str(), n, max_layers);
     }
 }
 
@@ -196,8 +196,9 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
         llama_model * llama = llama_model_load_from_file(path, lp);
         if (!llama) {
             const std::string why = plumb::take_logged_error();
-            fail(status_of_load_error(why), "%s: llama.cpp cannot load it: %s; check the file, or take another conversion of the model",
-                 path, why.empty() ? "no reason given" : why.c_str());
+            fail(status_of_load_error(why),
+                 "%s: llama.cpp cannot load it: %s; check the file, or take another conversion of the model", path,
+                 why.empty() ? "no reason given" : why.c_str());
         }
         model = wrap(llama, true, p.n_threads);
     });

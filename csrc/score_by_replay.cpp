@@ -52,12 +52,12 @@ bool score_job::score_by_replay(const trie_layout & layout) {
         return false;
     }
     // What is decoded is the steering that begins highest, so that every other's lowest layer is recorded unsteered.
-    const steered_scores * decoded = &*std::max_element(
-        steerings.begin(), steerings.end(), [n_layer](const steered_scores & a, const steered_scores & b) {
-            return lowest_layer(a, n_layer) < lowest_layer(b, n_layer);
-        });
-    std::vector<climbing> others;
-    int32_t               lowest = n_layer;
+    const steered_scores * decoded = &*std::max_element(steerings.begin(), steerings.end(),
+                                                        [n_layer](const steered_scores & a, const steered_scores & b) {
+                                                            return lowest_layer(a, n_layer) < lowest_layer(b, n_layer);
+                                                        });
+    std::vector<climbing>  others;
+    int32_t                lowest = n_layer;
     for (const steered_scores & to : steerings) {
         if (&to != decoded) {
             others.push_back({ &to, lowest_layer(to, n_layer), {} });

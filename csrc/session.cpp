@@ -89,11 +89,12 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         cp.swa_full = true; // a window's cache that is cut while sequences still differ would lose keys
         cp.no_perf  = true;
         // scores must not depend on how a cache is rounded
-        cp.type_k          = GGML_TYPE_F32;
-        cp.type_v          = GGML_TYPE_F32;
-        cp.flash_attn_type = plumb::fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        cp.cb_eval_user_data = session.get();
-        cp.cb_eval           = on_node;
+        cp.type_k = GGML_TYPE_F32;
+        cp.type_v = GGML_TYPE_F32;
+        cp.flash_attn_type =
+            plumb::fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        cp.cb_eval_user_data   = session.get();
+        cp.cb_eval             = on_node;
         cp.abort_callback_data = session.get();
         cp.abort_callback = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
 
@@ -135,8 +136,8 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
                           const plumb::residual_request * residuals, int64_t * n_computed, plumb_error * error) {
     session->cancel           = cancel;
     const plumb_status status = plumb::guarded(error, [&] {
-        const auto views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
-        plumb::score_job job = { *session, views, std::move(steerings), residuals };
+        const auto       views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
+        plumb::score_job job   = { *session, views, std::move(steerings), residuals };
         job.run();
         if (n_computed) {
             *n_computed = job.n_computed;
@@ -149,7 +150,8 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
 plumb_status plumb_session_score(plumb_session * session, const plumb_requests * requests,
                                  const plumb_steering * steering, size_t n_steering, plumb_cancel * cancel,
                                  float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
-    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, nullptr, n_computed, error);
+    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, nullptr, n_computed,
+                 error);
 }
 
 plumb_status plumb_session_score_sets(plumb_session * session, const plumb_requests * requests,
@@ -163,8 +165,8 @@ plumb_status plumb_session_score_sets(plumb_session * session, const plumb_reque
     }
     std::vector<plumb::steered_scores> steerings;
     for (size_t i = 0; i < n_sets; i++) {
-        steerings.push_back({ sets[i].steering, sets[i].n_steering, logprobs + i * n_tokens,
-                              statuses + i * requests->n_requests });
+        steerings.push_back(
+            { sets[i].steering, sets[i].n_steering, logprobs + i * n_tokens, statuses + i * requests->n_requests });
     }
     return score(session, requests, std::move(steerings), cancel, nullptr, n_computed, error);
 }
@@ -174,5 +176,6 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_reques
                                      int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
                                      int32_t * statuses, float * out, plumb_error * error) {
     const plumb::residual_request residuals = { layers, n_layers, at_continuation, out };
-    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, &residuals, nullptr, error);
+    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, &residuals, nullptr,
+                 error);
 }

@@ -349,6 +349,10 @@ TEST_P(rules, mul_mat_by_weight) {
                   },
                   0.25f, 5e-3),
               "");
+    EXPECT_EQ(off([&](problem & p) { // a vocabulary's length, summed over in parts, and a rest
+                  return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F32, { 4, 16 * 1024 + 3 }), p.variable({ 4, 2 }));
+              }),
+              "");
     EXPECT_EQ(off([&](problem & p) { // one matrix for two heads
                   return ggml_mul_mat(p.ctx, off.weight(p, GGML_TYPE_F32, { 8, 5, 2 }), p.variable({ 8, 3, 4 }));
               }),
