@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -36,14 +37,14 @@ func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens
 	}
 	done := s.run.Done()
 	if done > 0 && done < run.Items {
-		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", withCommas(done), withCommas(run.Items))
+		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", report.Thousands(done), report.Thousands(run.Items))
 	}
 	s.progress = newProgress(notes, run.Items, done)
 	err = s.score(ctx, run.Items, t.question)
 	s.progress.end()
 	err = cmp.Or(err, s.run.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", withCommas(s.run.Done()), withCommas(run.Items))
+		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", report.Thousands(s.run.Done()), report.Thousands(run.Items))
 	}
 	return err
 }

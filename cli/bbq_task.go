@@ -16,6 +16,7 @@ import (
 
 	"plumb/audit/bbq"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // bbqOptions say which BBQ items are put to a model, and how.
@@ -78,11 +79,11 @@ func (o *bbqOptions) read(notes io.Writer) (*bbqTask, error) {
 		first := t.data.BadRows[0]
 		switch {
 		case o.strict:
-			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", first, withCommas(bad))
+			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", first, report.Thousands(bad))
 		case len(t.data.Items) == 0:
-			return nil, fmt.Errorf("no item of the data can be used; bad rows: %s, the first: %w (plumb data check lists them)", withCommas(bad), first)
+			return nil, fmt.Errorf("no item of the data can be used; bad rows: %s, the first: %w (plumb data check lists them)", report.Thousands(bad), first)
 		}
-		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v (plumb data check lists them)\n", withCommas(bad), first)
+		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v (plumb data check lists them)\n", report.Thousands(bad), first)
 	}
 	if len(t.data.Items) == 0 {
 		return nil, fmt.Errorf("no item of %s can be used; plumb data check says why", strings.Join(o.data.Value(), ", "))

@@ -11,6 +11,7 @@ import (
 
 	"plumb/audit/corpus"
 	"plumb/audit/metric"
+	"plumb/audit/report"
 )
 
 type corpusAgreementOptions struct {
@@ -107,7 +108,7 @@ func runCorpusAgreement(options *corpusAgreementOptions, paths []string, out, no
 			return err
 		}
 		fmt.Fprintf(notes, "plumb: natural: %s, not: %s, not judged: %s\n",
-			withCommas(natural.Natural), withCommas(natural.Unnatural), withCommas(natural.NotJudged))
+			report.Thousands(natural.Natural), report.Thousands(natural.Unnatural), report.Thousands(natural.NotJudged))
 	}
 	if options.json {
 		return summary.WriteJSON(out)
@@ -129,7 +130,7 @@ func printAgreements(list []corpus.Agreement, out io.Writer) error {
 	for _, a := range list {
 		commonest := a.Prevalence[0]
 		prevalence := fmt.Sprintf("%.1f %% %s", 100*commonest.Share, commonest.Label)
-		if err := table.Append(a.Dimension, withCommas(a.Exact.N), cell(a.Exact), cell(a.Fleiss), cell(a.Alpha), prevalence); err != nil {
+		if err := table.Append(a.Dimension, report.Thousands(a.Exact.N), cell(a.Exact), cell(a.Fleiss), cell(a.Alpha), prevalence); err != nil {
 			return err
 		}
 	}
@@ -142,7 +143,7 @@ func printAgreements(list []corpus.Agreement, out io.Writer) error {
 	pairs.Header("Dimension", "Annotators", "Items", "κ")
 	for _, a := range list {
 		for _, pair := range a.Cohen {
-			if err := pairs.Append(a.Dimension, pair.First+", "+pair.Second, withCommas(pair.Kappa.N), strings.ReplaceAll(cell(pair.Kappa), "\n", " ")); err != nil {
+			if err := pairs.Append(a.Dimension, pair.First+", "+pair.Second, report.Thousands(pair.Kappa.N), strings.ReplaceAll(cell(pair.Kappa), "\n", " ")); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
+	"plumb/audit/report"
 )
 
 type corpusFilterOptions struct {
@@ -121,7 +122,7 @@ func runCorpusFilter(options *corpusFilterOptions, path string, out, notes io.Wr
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "plumb: %s triplets to review are in %s\n", withCommas(n), options.sheet)
+		fmt.Fprintf(notes, "plumb: %s triplets to review are in %s\n", report.Thousands(n), options.sheet)
 	}
 	if err := corpus.WriteJSONLines(options.out, filtered.Kept); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
+	"plumb/audit/report"
 )
 
 type corpusSampleOptions struct {
@@ -95,6 +96,6 @@ func runCorpusSample(options *corpusSampleOptions, path string, out io.Writer) e
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "%s of %s triplets are on each of %d sheets in %s\n", withCommas(len(sample)), withCommas(len(triplets)), len(sheets), options.out)
+	_, err = fmt.Fprintf(out, "%s of %s triplets are on each of %d sheets in %s\n", report.Thousands(len(sample)), report.Thousands(len(triplets)), len(sheets), options.out)
 	return err
 }

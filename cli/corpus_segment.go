@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/dialect"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -96,7 +97,7 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	}
 	progress.end()
 	if uncuttable > 0 {
-		fmt.Fprintf(notes, "plumb: %s of %s pairs are not cut; the first, %v\n", withCommas(uncuttable), withCommas(len(task.pairs)), first)
+		fmt.Fprintf(notes, "plumb: %s of %s pairs are not cut; the first, %v\n", report.Thousands(uncuttable), report.Thousands(len(task.pairs)), first)
 	}
 	if options.out == "" {
 		return dialect.WriteJSONLines(out, task.pairs)

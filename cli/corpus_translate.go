@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -133,7 +134,7 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 	}
 	defer t.Journal.Close() // every answer is on the disk already
 	if n := t.Journal.Answers(); n > 0 {
-		fmt.Fprintf(notes, "plumb: going on after %s answers\n", withCommas(n))
+		fmt.Fprintf(notes, "plumb: going on after %s answers\n", report.Thousands(n))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -153,7 +154,7 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 		corpus.WriteJSONLines(triplets, translated.Triplets),
 		corpus.WriteJSONLines(filepath.Join(options.out, failuresFile), translated.Failures))
 	goesOn := fmt.Sprintf("%s of %s texts are translated; the same command with --resume goes on",
-		withCommas(len(translated.Triplets)), withCommas(translated.Texts))
+		report.Thousands(len(translated.Triplets)), report.Thousands(translated.Texts))
 	switch {
 	case err != nil:
 		return err
@@ -166,7 +167,7 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 		return err
 	}
 	if translated.Failed() > 0 {
-		return fmt.Errorf("%s texts failed, see %s; %s", withCommas(translated.Failed()), filepath.Join(options.out, failuresFile), goesOn)
+		return fmt.Errorf("%s texts failed, see %s; %s", report.Thousands(translated.Failed()), filepath.Join(options.out, failuresFile), goesOn)
 	}
 	if len(translated.Triplets) == 0 {
 		return fmt.Errorf("the translator refused every text, see %s", filepath.Join(options.out, failuresFile))

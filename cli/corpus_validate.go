@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -117,7 +118,7 @@ func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path
 		return err
 	}
 	if partial.Done() > 0 {
-		fmt.Fprintf(notes, "plumb: going on after %s of %s triplets\n", withCommas(partial.Done()), withCommas(len(triplets)))
+		fmt.Fprintf(notes, "plumb: going on after %s of %s triplets\n", report.Thousands(partial.Done()), report.Thousands(len(triplets)))
 	}
 	bar := newProgress(notes, len(triplets), partial.Done())
 	result.Validations, err = v.validateAll(ctx, triplets, partial, bar)
@@ -166,7 +167,7 @@ func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, 
 		validation, done := partial.Find(triplets[i].ID)
 		if !done {
 			if interrupt.seen() {
-				return nil, fmt.Errorf("interrupted after %s of %s triplets; the same command goes on", withCommas(partial.Done()), withCommas(len(triplets)))
+				return nil, fmt.Errorf("interrupted after %s of %s triplets; the same command goes on", report.Thousands(partial.Done()), report.Thousands(len(triplets)))
 			}
 			var err error
 			if validation, err = v.validate(ctx, &triplets[i]); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/bbq"
+	"plumb/audit/report"
 )
 
 func dataCommand() *cli.Command {
@@ -81,7 +82,7 @@ func runDataCheck(options dataCheckOptions, paths []string, out io.Writer) error
 		return err
 	}
 	if options.strict && data.Bad > 0 {
-		return fmt.Errorf("bad rows: %s (--strict)", withCommas(data.Bad))
+		return fmt.Errorf("bad rows: %s (--strict)", report.Thousands(data.Bad))
 	}
 	if len(data.Items) == 0 {
 		return fmt.Errorf("no item of %s can be used", strings.Join(paths, ", "))
@@ -124,11 +125,11 @@ func printDataCheck(out io.Writer, data *bbq.Data) error {
 	rows := 0
 	for _, count := range data.Categories() {
 		rows += count.Rows
-		if err := table.Append(count.Category, withCommas(count.Rows), withCommas(count.Kept), withCommas(count.LeftOut)); err != nil {
+		if err := table.Append(count.Category, report.Thousands(count.Rows), report.Thousands(count.Kept), report.Thousands(count.LeftOut)); err != nil {
 			return err
 		}
 	}
-	table.Footer("All", withCommas(rows), withCommas(len(data.Items)), withCommas(len(data.LeftOut)))
+	table.Footer("All", report.Thousands(rows), report.Thousands(len(data.Items)), report.Thousands(len(data.LeftOut)))
 	if err := table.Render(); err != nil {
 		return err
 	}
@@ -147,11 +148,11 @@ func printDataCheck(out io.Writer, data *bbq.Data) error {
 	})
 	for _, reason := range reasons {
 		ids := byReason[reason]
-		fmt.Fprintf(&text, "\nLeft out because %s: %s\n  %s%s\n", reason, withCommas(len(ids)),
+		fmt.Fprintf(&text, "\nLeft out because %s: %s\n  %s%s\n", reason, report.Thousands(len(ids)),
 			strings.Join(ids[:min(maxShownRows, len(ids))], ", "), andMore(len(ids), "--json lists all"))
 	}
 	if data.Bad > 0 {
-		fmt.Fprintf(&text, "\nBad rows: %s\n", withCommas(data.Bad))
+		fmt.Fprintf(&text, "\nBad rows: %s\n", report.Thousands(data.Bad))
 		for _, bad := range data.BadRows[:min(maxShownRows, len(data.BadRows))] {
 			fmt.Fprintf(&text, "  %s\n", bad.Error())
 		}
@@ -168,14 +169,5 @@ func andMore(total int, where string) string {
 	if total <= maxShownRows {
 		return ""
 	}
-	return fmt.Sprintf(" … and %s more (%s)", withCommas(total-maxShownRows), where)
-}
-
-// withCommas writes a count with its thousands apart, as in 50,380.
-func withCommas(n int) string {
-	digits := fmt.Sprint(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
+	return fmt.Sprintf(" … and %s more (%s)", report.Thousands(total-maxShownRows), where)
 }

@@ -9,6 +9,7 @@ import (
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // dialectOutput says how a dialect audit is printed.
@@ -69,7 +70,7 @@ func reportDialect(dir string, options dialectOutput, out io.Writer) error {
 		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
 	if failures := r.Summary.Failures; err == nil && len(failures) == r.Done && r.Done > 0 {
-		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", withCommas(len(failures)), failures[0].ID, failures[0].Reason)
+		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", report.Thousands(len(failures)), failures[0].ID, failures[0].Reason)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -126,7 +127,7 @@ func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([
 	var requests []bindings.Request
 	for _, sequence := range sequences {
 		if most := s.session.Layout().Context; len(sequence) > most {
-			return nil, &bindings.Error{Status: bindings.StatusTooLong, Message: fmt.Sprintf("the sentence is %s tokens; the context holds %s", withCommas(len(sequence)), withCommas(most))}
+			return nil, &bindings.Error{Status: bindings.StatusTooLong, Message: fmt.Sprintf("the sentence is %s tokens; the context holds %s", report.Thousands(len(sequence)), report.Thousands(most))}
 		}
 		requests = append(requests, prefixes(sequence)...)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // dialectData say which pairs are read and which part of them is used.
@@ -76,11 +77,11 @@ func (o *dialectData) read(notes io.Writer) (*dialectTask, error) {
 	if bad := t.data.Bad; len(bad) > 0 {
 		switch {
 		case o.strict:
-			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", bad[0], withCommas(len(bad)))
+			return nil, fmt.Errorf("%w (--strict; bad rows: %s)", bad[0], report.Thousands(len(bad)))
 		case len(t.data.Pairs) == 0:
-			return nil, fmt.Errorf("no pair of the data can be used; bad rows: %s, the first: %w", withCommas(len(bad)), bad[0])
+			return nil, fmt.Errorf("no pair of the data can be used; bad rows: %s, the first: %w", report.Thousands(len(bad)), bad[0])
 		}
-		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v\n", withCommas(len(bad)), bad[0])
+		fmt.Fprintf(notes, "plumb: bad rows left out: %s; the first: %v\n", report.Thousands(len(bad)), bad[0])
 	}
 	t.pairs = slices.Clone(t.data.Pairs)
 	for _, p := range t.pairs {
@@ -105,7 +106,7 @@ func (t *dialectTask) take(ctx context.Context, part string, seed uint64) error 
 		return usageError("--split: %s", err)
 	}
 	if len(chosen) == 0 {
-		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", withCommas(len(t.pairs)), part)
+		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", report.Thousands(len(t.pairs)), part)
 	}
 	var pairs []dialect.Pair
 	for _, i := range chosen {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/report"
 	"plumb/bindings"
 	thirdparty "plumb/third_party"
 )
@@ -130,7 +131,7 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 	line("layers", "%d, numbered 0 to %d", info.Layers, info.Layers-1)
 	line("width", "%d", info.Width)
 	line("parameters", "%.1f million, %.1f MB", float64(info.Parameters)/1e6, float64(info.Bytes)/1e6)
-	line("context", "%s tokens", withCommas(info.Context))
+	line("context", "%s tokens", report.Thousands(info.Context))
 	line("vocabulary", "%s", vocabulary(info))
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[model.ChatTemplate() != ""])
 	line("hooks", "%s", hooks(model.selfTest))
@@ -148,7 +149,7 @@ func vocabulary(info bindings.ModelInfo) string {
 	if info.AddsBOS {
 		bos = "BOS first"
 	}
-	return fmt.Sprintf("%s tokens, %s", withCommas(info.Vocabulary), bos)
+	return fmt.Sprintf("%s tokens, %s", report.Thousands(info.Vocabulary), bos)
 }
 
 func hooks(t bindings.SelfTest) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/metric"
+	"plumb/audit/report"
 	"plumb/steer"
 )
 
@@ -170,7 +171,7 @@ func printFitted(paths []string, out io.Writer) error {
 		}
 		items := "–"
 		if f.Fit.Items > 0 {
-			items = withCommas(f.Fit.Items)
+			items = report.Thousands(f.Fit.Items)
 		}
 		layers, norms := layersInWords(f.Layers)
 		if err := table.Append(methodName(f.Method, f.Constraint), category, layers, norms, items, path); err != nil {
@@ -195,12 +196,12 @@ func fitInWords(f *steer.Fit) string {
 	if f.Items == 0 {
 		return ""
 	}
-	words := fmt.Sprintf("%s items", withCommas(f.Items))
+	words := fmt.Sprintf("%s items", report.Thousands(f.Items))
 	if len(f.Categories) > 0 {
 		words += " of " + strings.Join(f.Categories, ", ")
 	}
 	if len(f.Templates) > 0 {
-		words += fmt.Sprintf(", from %s templates (the fit half, split by seed %d)", withCommas(len(f.Templates)), f.Seed)
+		words += fmt.Sprintf(", from %s templates (the fit half, split by seed %d)", report.Thousands(len(f.Templates)), f.Seed)
 	}
 	return words
 }
@@ -208,7 +209,7 @@ func fitInWords(f *steer.Fit) string {
 func leftOutInWords(reasons map[string]int) string {
 	var words []string
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		words = append(words, fmt.Sprintf("%s: %s", reason, withCommas(reasons[reason])))
+		words = append(words, fmt.Sprintf("%s: %s", reason, report.Thousands(reasons[reason])))
 	}
 	return strings.Join(words, "; ")
 }

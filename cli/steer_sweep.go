@@ -14,6 +14,7 @@ import (
 	"plumb/audit/bbq"
 	"plumb/audit/metric"
 	"plumb/audit/protocol"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -199,11 +200,11 @@ func (s *sweep) split() error {
 		items []bbq.Item
 	}{{"fit", s.fit}, {"held-out", s.held}} {
 		if len(half.items) == 0 {
-			return fmt.Errorf("none of the %s items is of the %s half of the templates; take more items, or directions fitted on other templates", withCommas(len(s.task.items)), half.name)
+			return fmt.Errorf("none of the %s items is of the %s half of the templates; take more items, or directions fitted on other templates", report.Thousands(len(s.task.items)), half.name)
 		}
 	}
 	fmt.Fprintf(s.notes, "plumb: %s configurations on %s items of the fit half; %s items are held out\n",
-		withCommas(len(s.configurations)), withCommas(len(s.fit)), withCommas(len(s.held)))
+		report.Thousands(len(s.configurations)), report.Thousands(len(s.fit)), report.Thousands(len(s.held)))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -122,7 +123,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	err = t.trace(ctx, task.pairs, writer, newProgress(notes, run.Items, writer.Done()))
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s pairs; the same command with --resume goes on", withCommas(writer.Done()), withCommas(run.Items))
+		return fmt.Errorf("interrupted after %s of %s pairs; the same command with --resume goes on", report.Thousands(writer.Done()), report.Thousands(run.Items))
 	}
 	if err != nil {
 		return err

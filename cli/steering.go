@@ -17,6 +17,7 @@ import (
 
 	"plumb/audit/bbq"
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/bindings"
 	"plumb/steer"
 )
@@ -203,10 +204,10 @@ func (i *intervention) choose(items []bbq.Item, half string, notes io.Writer) ([
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("none of the %s items is of the %s half of the steering file's split", withCommas(len(items)), half)
+		return nil, fmt.Errorf("none of the %s items is of the %s half of the steering file's split", report.Thousands(len(items)), half)
 	}
 	fmt.Fprintf(notes, "plumb: %s of %s items are audited, the %s half of the templates (--half all for all)\n",
-		withCommas(len(chosen)), withCommas(len(items)), half)
+		report.Thousands(len(chosen)), report.Thousands(len(items)), half)
 	return chosen, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"plumb/audit/bbq"
 	"plumb/audit/protocol"
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/bindings"
 	"plumb/steer"
 )
@@ -51,14 +52,14 @@ func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, t
 	}
 	done := writer.Done()
 	if done > 0 && done < run.Items {
-		fmt.Fprintf(notes, "plumb: %s: going on after %s of %s records\n", filepath.Base(dir), withCommas(done), withCommas(run.Items))
+		fmt.Fprintf(notes, "plumb: %s: going on after %s of %s records\n", filepath.Base(dir), report.Thousands(done), report.Thousands(run.Items))
 	}
 	progress := newProgress(notes, run.Items, done)
 	err = t.passes(ctx, scorer{session: session, tokens: tokens, run: writer, progress: progress}, list, n)
 	progress.end()
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s records of the stage %s; the same command with --resume goes on", withCommas(writer.Done()), withCommas(run.Items), filepath.Base(dir))
+		return fmt.Errorf("interrupted after %s of %s records of the stage %s; the same command with --resume goes on", report.Thousands(writer.Done()), report.Thousands(run.Items), filepath.Base(dir))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"plumb/audit/metric"
+	"plumb/audit/report"
 	"plumb/audit/stats"
 )
 
@@ -155,7 +156,7 @@ func AgreementSummary(list []Agreement) Summary {
 	s := Summary{Stage: "agreement", Details: list}
 	for _, a := range list {
 		s.Facts = append(s.Facts, Fact{a.Dimension, fmt.Sprintf("%d annotators; exact agreement %s of %s items; Fleiss' κ %s; Krippendorff's α %s; %.1f %% %s",
-			len(a.Annotators), inWords(a.Exact), thousands(a.Exact.N), inWords(a.Fleiss), inWords(a.Alpha), 100*a.Prevalence[0].Share, a.Prevalence[0].Label)})
+			len(a.Annotators), inWords(a.Exact), report.Thousands(a.Exact.N), inWords(a.Fleiss), inWords(a.Alpha), 100*a.Prevalence[0].Share, a.Prevalence[0].Label)})
 	}
 	return s
 }

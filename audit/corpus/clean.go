@@ -3,6 +3,7 @@ package corpus
 import (
 	"crypto/sha256"
 	"fmt"
+	"plumb/audit/report"
 	"regexp"
 	"strings"
 	"unicode"
@@ -236,15 +237,15 @@ func (c *Cleaned) Summary() Summary {
 	return Summary{
 		Stage: "clean",
 		Facts: []Fact{
-			{"Rows read", thousands(c.Rows)},
-			{"Kept", thousands(len(c.Sentences))},
-			{"Dropped, too short", thousands(reasons[TooShort])},
-			{"Dropped, duplicate", thousands(reasons[Duplicate])},
-			{"Dropped, empty", thousands(reasons[Empty])},
-			{"URLs stripped", thousands(c.Stripped.URLs)},
-			{"Mentions stripped", thousands(c.Stripped.Mentions)},
-			{"Non-ASCII characters written in ASCII", thousands(c.Stripped.Folded)},
-			{"Non-ASCII characters removed", thousands(c.Stripped.NonASCII)},
+			{"Rows read", report.Thousands(c.Rows)},
+			{"Kept", report.Thousands(len(c.Sentences))},
+			{"Dropped, too short", report.Thousands(reasons[TooShort])},
+			{"Dropped, duplicate", report.Thousands(reasons[Duplicate])},
+			{"Dropped, empty", report.Thousands(reasons[Empty])},
+			{"URLs stripped", report.Thousands(c.Stripped.URLs)},
+			{"Mentions stripped", report.Thousands(c.Stripped.Mentions)},
+			{"Non-ASCII characters written in ASCII", report.Thousands(c.Stripped.Folded)},
+			{"Non-ASCII characters removed", report.Thousands(c.Stripped.NonASCII)},
 		},
 		Details: struct {
 			Rows     int            `json:"rows"`

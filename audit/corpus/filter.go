@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"fmt"
+	"plumb/audit/report"
 	"slices"
 )
 
@@ -141,19 +142,19 @@ func (f *Filtered) Summary() Summary {
 	}
 	total, kept := len(f.Verdicts), len(f.Kept)
 	s.Facts = []Fact{
-		{"Triplets read", thousands(total)},
-		{"Kept", thousands(kept)},
-		{"Dropped", thousands(total - kept)},
-		{"Kept with a flag", thousands(flagged)},
+		{"Triplets read", report.Thousands(total)},
+		{"Kept", report.Thousands(kept)},
+		{"Dropped", report.Thousands(total - kept)},
+		{"Kept with a flag", report.Thousands(flagged)},
 	}
 	counts := f.Counts()
 	for _, c := range counts {
 		if c.Matched == 0 {
 			continue
 		}
-		value := fmt.Sprintf("%s (alone %s)", thousands(c.Matched), thousands(c.Alone))
+		value := fmt.Sprintf("%s (alone %s)", report.Thousands(c.Matched), report.Thousands(c.Alone))
 		if c.Reviewed > 0 {
-			value += fmt.Sprintf("; people would drop %s of %s reviewed", thousands(c.PeopleToo), thousands(c.Reviewed))
+			value += fmt.Sprintf("; people would drop %s of %s reviewed", report.Thousands(c.PeopleToo), report.Thousands(c.Reviewed))
 		}
 		s.Facts = append(s.Facts, Fact{fmt.Sprintf("Rule %q (%s)", c.Rule, c.Action), value})
 	}
@@ -167,7 +168,7 @@ func (f *Filtered) Summary() Summary {
 		}
 	}
 	if len(f.Reviewed) > 0 {
-		s.Facts = append(s.Facts, Fact{"Missed by every rule", fmt.Sprintf("people would drop %s of %s reviewed", thousands(missed), thousands(unmatched))})
+		s.Facts = append(s.Facts, Fact{"Missed by every rule", fmt.Sprintf("people would drop %s of %s reviewed", report.Thousands(missed), report.Thousands(unmatched))})
 	}
 	s.Details = struct {
 		Triplets int         `json:"triplets"`

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"plumb/audit/report"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ func OpenJournal(path string, resume bool) (*Journal, error) {
 		return nil, err
 	}
 	if n := len(j.answers); n > 0 && !resume {
-		err := fmt.Errorf("%s holds %s answers already; go on after them by --resume, or choose another folder", path, thousands(n))
+		err := fmt.Errorf("%s holds %s answers already; go on after them by --resume, or choose another folder", path, report.Thousands(n))
 		return nil, cmp.Or(err, lines.close())
 	}
 	j.lines = lines

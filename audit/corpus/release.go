@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"plumb/audit/report"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,11 +69,11 @@ func ReleaseSummary(list []Released) Summary {
 	return Summary{
 		Stage: "release",
 		Facts: []Fact{
-			{"Triplets", thousands(len(list))},
-			{"SAE left out, as it is the source text", thousands(sae)},
-			{"AAE_back left out, as it is the source text", thousands(back)},
-			{"Judged by annotators", thousands(judged)},
-			{"Judged natural", thousands(natural)},
+			{"Triplets", report.Thousands(len(list))},
+			{"SAE left out, as it is the source text", report.Thousands(sae)},
+			{"AAE_back left out, as it is the source text", report.Thousands(back)},
+			{"Judged by annotators", report.Thousands(judged)},
+			{"Judged natural", report.Thousands(natural)},
 		},
 		Details: map[string]int{"triplets": len(list), "sae_as_source": sae, "aae_back_as_source": back, "judged": judged, "natural": natural},
 	}
@@ -169,7 +170,7 @@ func Hydrate(release []Released, paths []string, options CleanOptions) (*Hydrate
 	}
 	if len(h.Triplets) == 0 {
 		return nil, fmt.Errorf("%s: none of the release's %s ids is there with the text that was translated; name the fields by --id and --text",
-			strings.Join(paths, ", "), thousands(len(release)))
+			strings.Join(paths, ", "), report.Thousands(len(release)))
 	}
 	return h, nil
 }
@@ -179,9 +180,9 @@ func (h *Hydrated) Summary() Summary {
 	return Summary{
 		Stage: "hydrate",
 		Facts: []Fact{
-			{"Triplets", thousands(len(h.Triplets))},
-			{"Left out, not in the copy", thousands(len(h.Missing))},
-			{"Left out, another text in the copy", thousands(len(h.Changed))},
+			{"Triplets", report.Thousands(len(h.Triplets))},
+			{"Left out, not in the copy", report.Thousands(len(h.Missing))},
+			{"Left out, another text in the copy", report.Thousands(len(h.Changed))},
 		},
 		Details: struct {
 			Triplets int      `json:"triplets"`

@@ -6,9 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 // Summary says what a stage did. The facts are for people, on the terminal and in a data card.
@@ -57,8 +54,3 @@ func ReadSummary(path string) (*Summary, error) {
 	}
 	return &s, nil
 }
-
-var english = message.NewPrinter(language.English)
-
-// thousands writes a count with its thousands apart, as in 17,479.
-func thousands(n int) string { return english.Sprintf("%d", n) }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"plumb/audit/report"
 	"strings"
 	"sync"
 	"time"
@@ -239,11 +240,11 @@ func (t *Translated) Summary() Summary {
 	return Summary{
 		Stage: "translate",
 		Facts: []Fact{
-			{"Texts", thousands(t.Texts)},
-			{"Translated there and back", thousands(len(t.Triplets))},
-			{"Refused by the translator", thousands(refused)},
-			{"Failed", thousands(failed)},
-			{"Answers cut at the limit of tokens", thousands(t.Cut)},
+			{"Texts", report.Thousands(t.Texts)},
+			{"Translated there and back", report.Thousands(len(t.Triplets))},
+			{"Refused by the translator", report.Thousands(refused)},
+			{"Failed", report.Thousands(failed)},
+			{"Answers cut at the limit of tokens", report.Thousands(t.Cut)},
 			{"Translator", t.Model},
 			{"Temperature", "0"},
 			{"Prompt to SAE, SHA-256", t.ToSAE},

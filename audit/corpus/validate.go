@@ -128,7 +128,7 @@ func (v *Validated) Summary() Summary {
 			failed++
 		}
 	}
-	s.Facts = []Fact{{"Triplets", thousands(len(v.Validations))}, {"Not scored", thousands(failed)}, {"BERTScore by", v.Embedder}}
+	s.Facts = []Fact{{"Triplets", report.Thousands(len(v.Validations))}, {"Not scored", report.Thousands(failed)}, {"BERTScore by", v.Embedder}}
 	details := map[string]any{"triplets": len(v.Validations), "not_scored": failed, "embedder": v.Embedder}
 	for _, part := range []struct {
 		name, key string
@@ -158,7 +158,7 @@ func (v *Validated) Summary() Summary {
 			details["sentiment_kappa"] = kappa
 		}
 		for i, row := range c {
-			s.Facts = append(s.Facts, Fact{"AAE " + Sentiments[i], fmt.Sprintf("SAE negative %s, neutral %s, positive %s", thousands(row[0]), thousands(row[1]), thousands(row[2]))})
+			s.Facts = append(s.Facts, Fact{"AAE " + Sentiments[i], fmt.Sprintf("SAE negative %s, neutral %s, positive %s", report.Thousands(row[0]), report.Thousands(row[1]), report.Thousands(row[2]))})
 		}
 	}
 	s.Details = details

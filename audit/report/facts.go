@@ -29,7 +29,7 @@ func (r *Report) facts() []fact {
 		{"Items", r.itemsFact()},
 	}
 	for _, f := range run.Data.Files {
-		list = append(list, fact{"Data", fmt.Sprintf("%s, %s items, SHA-256 %s", f.Name, thousands(f.Items), f.SHA256)})
+		list = append(list, fact{"Data", fmt.Sprintf("%s, %s items, SHA-256 %s", f.Name, Thousands(f.Items), f.SHA256)})
 	}
 	prompt := "the default template"
 	switch {
@@ -43,7 +43,7 @@ func (r *Report) facts() []fact {
 	} else {
 		prompt += ", no chat template"
 	}
-	scoring := fmt.Sprintf("%s rows a batch, context of %s tokens, ", thousands(run.Scoring.BatchRows), thousands(run.Scoring.ContextTokens))
+	scoring := fmt.Sprintf("%s rows a batch, context of %s tokens, ", Thousands(run.Scoring.BatchRows), Thousands(run.Scoring.ContextTokens))
 	if run.Scoring.Trie {
 		scoring += "shared beginnings computed once"
 	} else {
@@ -54,9 +54,9 @@ func (r *Report) facts() []fact {
 		fact{"Scoring", scoring},
 		fact{"Steering", r.steeringFact()},
 		fact{"Read-out", readOutNames[s.ReadOut]},
-		fact{"Intervals", fmt.Sprintf("95 %% percentile bootstrap over items, %s draws (the first is the sample itself), seed %d", thousands(s.Draws), s.Seed)},
-		fact{"Ties", fmt.Sprintf("%s of %s items, decided by the order of the options", thousands(s.Ties), thousands(s.Items))},
-		fact{"Narrow choices", fmt.Sprintf("%s items, by less than %g in log-probability (ties included)", thousands(s.Narrow), metric.NarrowMargin)},
+		fact{"Intervals", fmt.Sprintf("95 %% percentile bootstrap over items, %s draws (the first is the sample itself), seed %d", Thousands(s.Draws), s.Seed)},
+		fact{"Ties", fmt.Sprintf("%s of %s items, decided by the order of the options", Thousands(s.Ties), Thousands(s.Items))},
+		fact{"Narrow choices", fmt.Sprintf("%s items, by less than %g in log-probability (ties included)", Thousands(s.Narrow), metric.NarrowMargin)},
 		fact{"Versions", fmt.Sprintf("Plumb %s, llama.cpp %s", run.Plumb, run.LlamaCpp)},
 	)
 	return list
@@ -71,15 +71,15 @@ var readOutNames = map[metric.ReadOut]string{
 
 func (r *Report) itemsFact() string {
 	run := r.Run
-	text := thousands(run.Items)
+	text := Thousands(run.Items)
 	if run.Sample > 0 {
-		text += fmt.Sprintf(", a stratified sample of %s (seed %d)", thousands(run.Data.Kept), run.Seed)
+		text += fmt.Sprintf(", a stratified sample of %s (seed %d)", Thousands(run.Data.Kept), run.Seed)
 	}
 	if left := leftOutCount(r); left > 0 {
-		text += fmt.Sprintf("; %s more left out of the data", thousands(left))
+		text += fmt.Sprintf("; %s more left out of the data", Thousands(left))
 	}
 	if failed := len(r.Summary.Failures); failed > 0 {
-		text += fmt.Sprintf("; %s could not be scored", thousands(failed))
+		text += fmt.Sprintf("; %s could not be scored", Thousands(failed))
 	}
 	return text
 }
@@ -103,18 +103,18 @@ func (r *Report) steeringFact() string {
 // notes are what a reader must know before the numbers are quoted.
 func (r *Report) notes() []string {
 	s := r.Summary
-	notes := []string{fmt.Sprintf("%s items, read-out %s; [95 %% bootstrap intervals, %s draws].", thousands(s.Items), s.ReadOut, thousands(s.Draws))}
+	notes := []string{fmt.Sprintf("%s items, read-out %s; [95 %% bootstrap intervals, %s draws].", Thousands(s.Items), s.ReadOut, Thousands(s.Draws))}
 	if !r.Finished() {
 		notes = append([]string{r.unfinished()}, notes...)
 	}
 	if n := len(s.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s items could not be scored; the first, %s: %s.", thousands(n), s.Failures[0].ID, s.Failures[0].Reason))
+		notes = append(notes, fmt.Sprintf("%s items could not be scored; the first, %s: %s.", Thousands(n), s.Failures[0].ID, s.Failures[0].Reason))
 	}
 	if s.Ties > 0 {
-		notes = append(notes, fmt.Sprintf("%s items were ties, decided by the order of the options.", thousands(s.Ties)))
+		notes = append(notes, fmt.Sprintf("%s items were ties, decided by the order of the options.", Thousands(s.Ties)))
 	}
 	if n := leftOutCount(r); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s items of the data were left out, listed by reason in %s.", thousands(n), File))
+		notes = append(notes, fmt.Sprintf("%s items of the data were left out, listed by reason in %s.", Thousands(n), File))
 	}
 	if r.hasUndefinedDraws() {
 		notes = append(notes, undefinedNote)
@@ -125,7 +125,7 @@ func (r *Report) notes() []string {
 const undefinedNote = undefinedMark + " In some bootstrap draws nothing was answered; they are left out of this interval."
 
 func (r *Report) unfinished() string {
-	return fmt.Sprintf("This run is not finished: %s of %s items. These are the numbers so far.", thousands(r.Done), thousands(r.Run.Items))
+	return fmt.Sprintf("This run is not finished: %s of %s items. These are the numbers so far.", Thousands(r.Done), Thousands(r.Run.Items))
 }
 
 func (r *Report) hasUndefinedDraws() bool {
@@ -143,8 +143,8 @@ func joinInts(numbers []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }
 
-// thousands writes a count with its thousands apart, as in 50,380.
-func thousands(n int) string {
+// Thousands writes a count with its thousands apart, as in 50,380.
+func Thousands(n int) string {
 	digits := fmt.Sprint(n)
 	for at := len(digits) - 3; at > 0; at -= 3 {
 		digits = digits[:at] + "," + digits[at:]

@@ -26,6 +26,6 @@ func NewHistogram(axis string, low, high float64, counts []int) (Figure, error) 
 	p := newPlot(axis, low, high, []string{""})
 	p.Y.Min, p.Y.Max = 0, 1.05*max(1, float64(counts[most]))
 	p.Add(&plotter.Histogram{Bins: bins, Width: width, FillColor: first, LineStyle: draw.LineStyle{Color: ink, Width: vg.Points(0.25)}})
-	alt := fmt.Sprintf("%s. %s values; most, %s, from %.3g to %.3g.", axis, thousands(total), thousands(counts[most]), bins[most].Min, bins[most].Max)
+	alt := fmt.Sprintf("%s. %s values; most, %s, from %.3g to %.3g.", axis, Thousands(total), Thousands(counts[most]), bins[most].Min, bins[most].Max)
 	return render(p, vg.Length(220), alt)
 }

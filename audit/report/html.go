@@ -23,7 +23,7 @@ var styleSource string
 var Style = template.CSS(styleSource)
 
 var page = template.Must(template.New(File).Funcs(template.FuncMap{
-	"thousands": thousands,
+	"thousands": Thousands,
 	"category":  categoryName,
 	"symbol":    Symbol,
 	"mark":      mark,

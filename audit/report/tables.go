@@ -64,7 +64,7 @@ func (s section) table(separator string) (header []any, rows [][]any) {
 		header = append(header, m.Symbol)
 	}
 	for _, g := range s.Rows {
-		row := []any{categoryName(g.Category), thousands(g.Counts.N()), thousands(g.Counts.Answered())}
+		row := []any{categoryName(g.Category), Thousands(g.Counts.N()), Thousands(g.Counts.Answered())}
 		for _, m := range s.Metrics {
 			row = append(row, cell(g.Values[m.Name], separator))
 		}
@@ -184,7 +184,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if len(r.Run.Data.LeftOut) > 0 {
 		text.WriteString("\n## Left out\n\n")
 		for _, l := range r.Run.Data.LeftOut {
-			fmt.Fprintf(&text, "- %s: %s\n", escapeMarkdown(l.Reason), thousands(l.Count))
+			fmt.Fprintf(&text, "- %s: %s\n", escapeMarkdown(l.Reason), Thousands(l.Count))
 		}
 	}
 	_, err := io.WriteString(w, text.String())
