@@ -17,6 +17,7 @@ import (
 type auditTask struct {
 	run      record.Run                    // described as far as it does not depend on the model; Items counts the questions
 	question func(i int) (question, error) // the i-th, ready to be scored
+	shard    shardOptions                  // the part that is done
 }
 
 // score puts the questions to the model and keeps their scores in the run directory.
@@ -27,11 +28,14 @@ func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens
 	if steering != nil {
 		run.Steering, s.steerings[0] = steering.recorded, steering.actions
 	}
+	end, err := t.shard.divide(&run, &questions{tokens: &tokens, session: session, next: t.question, n: run.Items})
+	if err != nil {
+		return err
+	}
 	open := record.Create
 	if resume {
 		open = record.Resume
 	}
-	var err error
 	if s.run, err = open(dir, run); err != nil {
 		return err
 	}
@@ -40,7 +44,7 @@ func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens
 		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", report.Thousands(done), report.Thousands(run.Items))
 	}
 	s.progress = newProgress(notes, run.Items, done)
-	err = s.score(ctx, run.Items, t.question)
+	err = s.score(ctx, end, t.question)
 	s.progress.end()
 	err = cmp.Or(err, s.run.Close())
 	if errors.Is(err, errInterrupted) {

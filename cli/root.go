@@ -34,6 +34,7 @@ answers at all.
 			dataCommand(),
 			auditCommand(),
 			reportCommand(),
+			mergeCommand(),
 			compareCommand(),
 			gateCommand(),
 			steerCommand(),
