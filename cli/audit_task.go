@@ -65,7 +65,7 @@ func (m *openedModel) scoringSession() (*bindings.Session, error) {
 // describe fills in what a run records of the model and of how it is asked.
 func (m *openedModel) describe(run *record.Run, session *bindings.Session) {
 	info, layout := m.Info(), session.Layout()
-	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), "CPU"
+	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), info.Devices
 	run.Model = record.Model{
 		SHA256: m.sha256, Name: filepath.Base(m.path), Architecture: info.Architecture,
 		Description: info.Description, NLayer: info.Layers, NEmbd: info.Width,
