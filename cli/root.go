@@ -40,6 +40,8 @@ answers at all.
 			steerCommand(),
 			generateCommand(),
 			corpusCommand(),
+			completionCommand(),
+			manualCommand(),
 		},
 		// the caller prints errors and ends the process
 		ExitErrHandler: func(*cli.Context, error) {},
