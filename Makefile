@@ -5,20 +5,24 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 .DEFAULT_GOAL := build
-.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go check-architectures bench lint format install clean help
+.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go test-install check-architectures check-device device-tree bench lint format install clean help
 
 PREFIX      ?= /usr/local
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # What goes through to llama.cpp's own build.
-LLAMA_FLAGS := $(if $(CUDA),-DGGML_CUDA=ON) $(if $(VULKAN),-DGGML_VULKAN=ON) $(if $(METAL),-DGGML_METAL=ON)
+LLAMA_FLAGS := $(if $(CUDA),-DGGML_CUDA=ON) $(if $(VULKAN),-DGGML_VULKAN=ON) $(if $(METAL),-DGGML_METAL=ON) \
+	$(if $(PORTABLE),-DGGML_NATIVE=OFF)
+
+# For check-device: this machine's GPU alone, without kernels that scoring does not use on GPUs. CUDA_ARCH=90 names another.
+DEVICE_FLAGS := $(if $(CUDA),-DCMAKE_CUDA_ARCHITECTURES=$(or $(CUDA_ARCH),native) -DGGML_CUDA_FA=OFF)
 
 CPP_FILES = $(wildcard $(foreach d,csrc ggml csrc/tests ggml/tests,$(d)/*.cpp $(d)/*.h))
 
 # $(call cmake,FOLDER,FLAGS,TARGET) configures and builds; it speaks only if there is something to say.
 define cmake
 prefix=$$(third_party/build_llama.py $(LLAMA_FLAGS)); \
-cmake -S . -B $(1) -G Ninja -DLLAMA_PREFIX="$$prefix" $(2) --log-level=WARNING >/dev/null; \
+cmake -S . -B $(1) -G Ninja -DLLAMA_PREFIX="$$prefix" -DPLUMB_PORTABLE=$(if $(PORTABLE),ON,OFF) $(2) --log-level=WARNING >/dev/null; \
 cmake --build $(1) --target $(3) -- --quiet | sed '/^ninja: no work to do\.$$/d'
 endef
 
@@ -46,7 +50,7 @@ demo: build
 	@bin/plumb audit bbq --model smollm2 --out demo-run --resume
 
 ## make test       every test: the scripts' and Go's, the C++ ones as they are and under sanitizers
-test: test-scripts test-cpp test-sanitized test-go
+test: test-scripts test-cpp test-sanitized test-go test-install
 	@printf '\033[32mAll tests passed.\033[0m\n'
 
 test-scripts:
@@ -80,6 +84,16 @@ check-architectures: native
 		csrc/README.md >"$$folder/README.md"; \
 	cp "$$folder/README.md" csrc/README.md; tail -n 1 "$$folder/table"; exit $$status
 
+## make check-device  whether results on a GPU (CUDA=1 …) are the CPU's, and how fast; without a GPU, on an RPC server here
+check-device: LLAMA_FLAGS += $(DEVICE_FLAGS)
+check-device:
+	@$(call cmake,build/device,,check_device)
+	@build/device/check_device
+
+## make device-tree  pack what check-device compiles, for a machine that has CMake, a compiler and the CUDA toolkit alone
+device-tree:
+	@third_party/device_tree.py build/device-tree.tar.gz
+
 ## make bench      speed beside other programs
 bench: build
 	@third_party/bench/run
@@ -96,10 +110,21 @@ format:
 	@gofmt -w .
 	@$(clang_format); "$$clang_format" -i $(CPP_FILES)
 
-## make install    into PREFIX (/usr/local), below DESTDIR if that is set
+## make install    into PREFIX (/usr/local), below DESTDIR if that is set: program, library, headers, man pages, completions
 install: build
-	@install -d "$(DESTDIR)$(PREFIX)/bin"
-	@install bin/plumb "$(DESTDIR)$(PREFIX)/bin/plumb"
+	@to="$(DESTDIR)$(PREFIX)"; \
+	mkdir -p "$$to/bin" "$$to/include/plumb" "$$to/lib/pkgconfig" \
+		"$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions"; \
+	install bin/plumb "$$to/bin/plumb"; \
+	install -m 644 csrc/plumb.h "$$(third_party/build_llama.py $(LLAMA_FLAGS))"/include/*.h "$$to/include/plumb/"; \
+	install -m 644 build/libplumb-*.a "$$to/lib/libplumb.a"; \
+	install -m 644 build/release/plumb.pc "$$to/lib/pkgconfig/plumb.pc"; \
+	bin/plumb manual "$$to/share/man/man1"; \
+	bin/plumb completion bash >"$$to/share/bash-completion/completions/plumb"; \
+	bin/plumb completion zsh >"$$to/share/zsh/site-functions/_plumb"
+
+test-install: build test-cpp
+	@csrc/tests/install_test.py
 
 ## make clean      remove what make built here; the cache stays
 clean:
@@ -109,5 +134,6 @@ clean:
 help:
 	@sed -n 's/^## //p' Makefile
 	@printf '%s\n' '' \
-		'With every one of them: CUDA=1, VULKAN=1 or METAL=1 for a GPU; LLAMA_CPP_DIR=… for a llama.cpp of your own.' \
+		'With every one of them: CUDA=1, VULKAN=1 or METAL=1 for a GPU; LLAMA_CPP_DIR=… for a llama.cpp of your own;' \
+		'PORTABLE=1 for other machines than this one.' \
 		'llama.cpp and the models are kept in $${XDG_CACHE_HOME:-~/.cache}/plumb, for every clone on this machine.'

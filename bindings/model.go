@@ -34,7 +34,7 @@ func LlamaVersion() string { return C.GoString(C.plumb_llama_version()) }
 
 // ModelOptions say where a model is placed. The zero value leaves it to llama.cpp.
 type ModelOptions struct {
-	Devices      []string  // as ggml names them; empty: llama.cpp's choice
+	Devices      []string  // as ggml names them, CPU being the CPU alone; empty: every GPU and RPC server
 	RPCServers   []string  // host:port
 	TensorSplit  []float32 // share of each device
 	GPULayers    *int      // blocks kept off the CPU; nil: all
@@ -105,6 +105,7 @@ type ModelInfo struct {
 
 	HasVocabulary bool
 	AddsBOS       bool
+	Devices       string // what its blocks are kept on, for a person
 }
 
 // Info describes the model.
@@ -115,7 +116,7 @@ func (m *Model) Info() ModelInfo {
 		Architecture: C.GoString(&i.architecture[0]), Description: C.GoString(&i.description[0]),
 		Layers: int(i.n_layer), Width: int(i.n_embd), Vocabulary: int(i.n_vocab), Context: int(i.n_ctx_train),
 		Parameters: uint64(i.n_params), Bytes: uint64(i.n_bytes),
-		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos),
+		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), Devices: C.GoString(&i.devices[0]),
 	}
 }
 

@@ -17,6 +17,7 @@ type auditBBQOptions struct {
 	modelOptions
 	bbqOptions
 	steerOptions
+	shardOptions
 	outputOptions
 	out    string
 	resume bool
@@ -25,6 +26,7 @@ type auditBBQOptions struct {
 func (o *auditBBQOptions) flags() []cli.Flag {
 	flags := append(o.modelOptions.flags(), o.bbqOptions.flags()...)
 	flags = append(flags, o.steerOptions.flags()...)
+	flags = append(flags, o.shardOptions.flags()...)
 	flags = append(flags,
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the run in `DIR` (default: bbq- and the model's name)", Destination: &o.out},
 		&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR if it was cut", Destination: &o.resume})
@@ -53,6 +55,37 @@ audited. plumb compare then says what changed.
 The run directory holds run.json (what was asked), items.jsonl.zst (every item's scores) and report.html. An audit that
 was killed goes on with --resume. plumb report prints a run again without the model.
 
+SEVERAL MACHINES
+Each does a part, and plumb merge --out whole DIR/* makes of the parts the bytes of the whole. A Slurm job array
+(sbatch --array=1-8 FILE):
+
+   #!/bin/sh
+   #SBATCH --array=1-8 --requeue
+   plumb audit bbq --model model.gguf --data BBQ/data --out base --shard auto --resume
+
+A Kubernetes indexed job, whose pods share a volume:
+
+   apiVersion: batch/v1
+   kind: Job
+   metadata: {name: base}
+   spec:
+     completionMode: Indexed
+     completions: 8
+     parallelism: 8
+     template:
+       spec:
+         restartPolicy: OnFailure
+         volumes: [{name: work, persistentVolumeClaim: {claimName: work}}]
+         containers:
+         - name: plumb
+           image: plumb
+           workingDir: /work
+           env: [{name: PLUMB_SHARDS, value: "8"}]
+           args: [audit, bbq, --model, model.gguf, --data, BBQ/data, --out, base, --shard, auto, --resume]
+           volumeMounts: [{name: work, mountPath: /work}]
+
+To do one part again by hand, give its number: --shard 3/8.
+
 EXIT STATUS
    0  the audit is complete
    1  it failed, or was interrupted
@@ -70,7 +103,7 @@ EXIT STATUS
 func indent(text string) string { return "   " + strings.ReplaceAll(text, "\n", "\n   ") }
 
 func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Writer) error {
-	if err := cmp.Or(options.bbqOptions.check(), options.steerOptions.check(), options.outputOptions.check()); err != nil {
+	if err := cmp.Or(options.bbqOptions.check(), options.steerOptions.check(), options.shardOptions.check(), options.outputOptions.check()); err != nil {
 		return err
 	}
 	task, err := options.bbqOptions.read(notes)
@@ -105,7 +138,8 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	if dir == "" {
 		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
 	}
-	asked := auditTask{run: task.describe(), question: task.question}
+	asked := auditTask{run: task.describe(), question: task.question, shard: options.shardOptions}
+	dir = options.shardOptions.folder(dir)
 	if err := asked.score(ctx, session, tokens, steering, dir, options.resume, notes); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 type auditTask struct {
 	run      record.Run                    // described as far as it does not depend on the model; Items counts the questions
 	question func(i int) (question, error) // the i-th, ready to be scored
+	shard    shardOptions                  // the part that is done
 }
 
 // score puts the questions to the model and keeps their scores in the run directory.
@@ -27,11 +28,14 @@ func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens
 	if steering != nil {
 		run.Steering, s.steerings[0] = steering.recorded, steering.actions
 	}
+	end, err := t.shard.divide(&run, &questions{tokens: &tokens, session: session, next: t.question, n: run.Items})
+	if err != nil {
+		return err
+	}
 	open := record.Create
 	if resume {
 		open = record.Resume
 	}
-	var err error
 	if s.run, err = open(dir, run); err != nil {
 		return err
 	}
@@ -40,7 +44,7 @@ func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens
 		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", report.Thousands(done), report.Thousands(run.Items))
 	}
 	s.progress = newProgress(notes, run.Items, done)
-	err = s.score(ctx, run.Items, t.question)
+	err = s.score(ctx, end, t.question)
 	s.progress.end()
 	err = cmp.Or(err, s.run.Close())
 	if errors.Is(err, errInterrupted) {
@@ -61,7 +65,7 @@ func (m *openedModel) scoringSession() (*bindings.Session, error) {
 // describe fills in what a run records of the model and of how it is asked.
 func (m *openedModel) describe(run *record.Run, session *bindings.Session) {
 	info, layout := m.Info(), session.Layout()
-	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), "CPU"
+	run.Plumb, run.LlamaCpp, run.Device = bindings.Version(), bindings.LlamaVersion(), info.Devices
 	run.Model = record.Model{
 		SHA256: m.sha256, Name: filepath.Base(m.path), Architecture: info.Architecture,
 		Description: info.Description, NLayer: info.Layers, NEmbd: info.Width,

@@ -112,13 +112,14 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 			Context       int               `json:"context"`
 			Parameters    uint64            `json:"parameters"`
 			Bytes         uint64            `json:"bytes"`
+			Devices       string            `json:"devices"`
 			AddsBOS       bool              `json:"adds_bos"`
 			ChatTemplate  bool              `json:"chat_template"`
 			SelfTest      bindings.SelfTest `json:"self_test"`
 			SteeringLayer int               `json:"steering_layer"`
 		}{
 			model.sha256, info.Architecture, info.Description, info.Layers, info.Width, info.Vocabulary, info.HasVocabulary,
-			info.Context, info.Parameters, info.Bytes, info.AddsBOS, model.ChatTemplate() != "", model.selfTest, paperLayer(info.Layers),
+			info.Context, info.Parameters, info.Bytes, info.Devices, info.AddsBOS, model.ChatTemplate() != "", model.selfTest, paperLayer(info.Layers),
 		})
 	}
 	var text strings.Builder
@@ -131,6 +132,7 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 	line("layers", "%d, numbered 0 to %d", info.Layers, info.Layers-1)
 	line("width", "%d", info.Width)
 	line("parameters", "%.1f million, %.1f MB", float64(info.Parameters)/1e6, float64(info.Bytes)/1e6)
+	line("devices", "%s", info.Devices)
 	line("context", "%s tokens", report.Thousands(info.Context))
 	line("vocabulary", "%s", vocabulary(info))
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[model.ChatTemplate() != ""])

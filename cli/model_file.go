@@ -24,13 +24,14 @@ import (
 type modelOptions struct {
 	model   string
 	threads int
+	devices deviceOptions
 }
 
 func (o *modelOptions) flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "open the GGUF `FILE`, or a pinned model by its short name", Destination: &o.model},
 		&cli.IntFlag{Name: "threads", Usage: "compute with `N` CPU threads (0: one a core)", Destination: &o.threads},
-	}
+	}, o.devices.flags()...)
 }
 
 // maxThreads is the number of threads that ggml can make.
@@ -51,6 +52,9 @@ func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error)
 	}
 	if o.threads < 0 || o.threads > maxThreads {
 		return nil, usageError("--threads %d: a number of threads is at least 0, at most %d", o.threads, maxThreads)
+	}
+	if err := o.devices.apply(&options); err != nil {
+		return nil, err
 	}
 	path, err := modelPath(o.model)
 	if err != nil {
@@ -97,10 +101,11 @@ func modelPath(name string) (string, error) {
 	return path, nil
 }
 
-// test returns the self-test's result, from the cache if this file was tested by this version.
+// test returns the self-test's result, from the cache if this file was tested by this version on these devices.
 func (m *openedModel) test() (bindings.SelfTest, error) {
 	var result bindings.SelfTest
-	cached, err := cachePath("self-test", m.sha256+"-"+bindings.Version()+"-"+bindings.LlamaVersion()+".json")
+	devices := sha256.Sum256([]byte(m.Info().Devices))
+	cached, err := cachePath("self-test", m.sha256+"-"+bindings.Version()+"-"+bindings.LlamaVersion()+"-"+hex.EncodeToString(devices[:4])+".json")
 	if err != nil {
 		return result, err
 	}

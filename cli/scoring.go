@@ -175,41 +175,26 @@ func scoreUnder(ctx context.Context, session *bindings.Session, requests []bindi
 	return [][]bindings.Score{scores}, err
 }
 
-// waiting is a question with its request, or the reason why it has none.
-type waiting struct {
-	question question
-	request  bindings.Request
-	err      error
-}
-
-// score takes n questions, from the first that the run lacks on; next returns the i-th. Which questions share a batch is
-// decided by them alone, never by time or by where a run was cut. An interrupt lets the batch end; a second one does not.
+// score takes questions up to the n-th, from the first that the run lacks on; next returns the i-th. Which questions share
+// a batch is decided by them alone, never by time or by where a run was cut. An interrupt lets the batch end; a second one
+// does not.
 func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := watchInterrupts(stop)
 	defer interrupt.stop()
 
-	var queue []waiting
-	for at := (s.run.Done() - s.before) / len(s.steerings); at < n || len(queue) > 0; {
-		// more than can share a batch: then what is behind them does not matter
-		for ; at < n && len(queue) <= bindings.MaxSequences; at++ {
-			q, err := next(at)
-			if err != nil {
-				return err
-			}
-			w := waiting{question: q}
-			if q.record.Error != "" {
-				w.err = errors.New(q.record.Error) // known before it was asked
-			} else {
-				w.request, w.err = s.tokens.request(&q)
-			}
-			queue = append(queue, w)
+	queue := questions{tokens: &s.tokens, session: s.session, next: next, n: n}
+	queue.at = s.run.First() + (s.run.Done()-s.before)/len(s.steerings)
+	for {
+		waiting, err := queue.group()
+		if err != nil || len(waiting) == 0 {
+			return err
 		}
 		if interrupt.seen() {
 			return errInterrupted
 		}
-		group, err := s.batch(ctx, queue)
+		group, err := s.batch(ctx, waiting)
 		if err != nil {
 			if interrupt.seen() && errors.Is(err, context.Canceled) {
 				return errInterrupted
@@ -219,41 +204,25 @@ func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, e
 		if err := s.run.Append(group); err != nil {
 			return err
 		}
-		queue = append(queue[:0], queue[len(group)/len(s.steerings):]...)
 		s.progress.at(s.run.Done())
 	}
-	return nil
 }
 
-// batch scores the questions at the head of the queue that share a batch. A question without a request goes with the
-// batch before which it stands.
-func (s *scorer) batch(ctx context.Context, queue []waiting) ([]record.Record, error) {
-	var requests []bindings.Request
-	for _, w := range queue {
-		if w.err == nil {
-			requests = append(requests, w.request)
-		}
-	}
-	size, err := s.session.BatchSize(requests)
-	if err != nil {
-		return nil, err
-	}
-	all, err := scoreUnder(ctx, s.session, requests[:size], s.steerings)
+// batch scores questions that share a batch.
+func (s *scorer) batch(ctx context.Context, waiting []waiting) ([]record.Record, error) {
+	all, err := scoreUnder(ctx, s.session, requestsOf(waiting), s.steerings)
 	if err != nil {
 		return nil, err
 	}
 	var group []record.Record
 	for i, scores := range all {
-		for _, w := range queue {
+		for _, w := range waiting {
 			score := bindings.Score{Err: w.err}
 			if w.err == nil {
-				if len(scores) == 0 {
-					break
-				}
 				score, scores = scores[0], scores[1:]
 			}
 			r := scored(w.question.record, score)
-			r.Index, r.Steering = s.run.Done()+len(group), s.first+i
+			r.Index, r.Steering = s.run.Next()+len(group), s.first+i
 			group = append(group, r)
 		}
 	}

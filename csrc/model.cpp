@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <sys/stat.h>
 #include <thread>
 #include <vector>
@@ -115,13 +116,58 @@ void add_rpc_servers(const char * servers) {
         if (!reg) {
             fail(PLUMB_ERROR, "no RPC server answers at %s", endpoint.c_str());
         }
-        ggml_backend_register(reg);
+        bool known = false; // of an earlier model
+        for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
+            known = known || ggml_backend_reg_get(i) == reg;
+        }
+        if (!known) {
+            ggml_backend_register(reg);
+        }
     }
 }
 
-std::vector<ggml_backend_dev_t> find_devices(const char * names) {
+bool is_rpc(ggml_backend_dev_t device) {
+    return strcmp(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)), "RPC") == 0;
+}
+
+// What llama.cpp chooses by itself: RPC servers, then GPUs, integrated ones where there is no other. A GPU that two backends
+// know counts once.
+std::vector<ggml_backend_dev_t> every_device() {
+    std::vector<ggml_backend_dev_t> rpc, gpus, integrated;
+    std::set<std::string>           ids;
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        ggml_backend_dev_t               device = ggml_backend_dev_get(i);
+        const enum ggml_backend_dev_type type   = ggml_backend_dev_type(device);
+        ggml_backend_dev_props           props;
+        if (type == GGML_BACKEND_DEVICE_TYPE_GPU && is_rpc(device)) {
+            rpc.push_back(device);
+            continue;
+        }
+        if (type != GGML_BACKEND_DEVICE_TYPE_GPU && type != GGML_BACKEND_DEVICE_TYPE_IGPU) {
+            continue;
+        }
+        ggml_backend_dev_get_props(device, &props);
+        if (!props.device_id || ids.insert(props.device_id).second) {
+            (type == GGML_BACKEND_DEVICE_TYPE_GPU ? gpus : integrated).push_back(device);
+        }
+    }
+    rpc.insert(rpc.end(), gpus.begin(), gpus.end());
+    if (gpus.empty()) {
+        rpc.insert(rpc.end(), integrated.begin(), integrated.end());
+    }
+    return rpc;
+}
+
+// The devices beside the CPU that a model is to be kept on.
+std::vector<ggml_backend_dev_t> find_devices(const plumb_model_params & p) {
+    if (p.n_gpu_layers == 0) {
+        return {};
+    }
+    if (!p.devices) {
+        return every_device();
+    }
     std::vector<ggml_backend_dev_t> devices;
-    for (const std::string & name : split_commas(names)) {
+    for (const std::string & name : split_commas(p.devices)) {
         ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
         if (!device) {
             std::string known;
@@ -130,9 +176,32 @@ std::vector<ggml_backend_dev_t> find_devices(const char * names) {
             }
             fail(PLUMB_INVALID, "no device is called %s; there are: %s", name.c_str(), known.c_str());
         }
-        devices.push_back(device);
+        if (ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+            devices.push_back(device);
+        }
     }
     return devices;
+}
+
+std::string describe(const std::vector<ggml_backend_dev_t> & devices, const plumb_model_params & p, int32_t n_layer) {
+    if (devices.empty()) {
+        return "CPU";
+    }
+    std::string text;
+    for (size_t i = 0; i < devices.size(); i++) {
+        text += i ? ", " : "";
+        text += is_rpc(devices[i]) ? "RPC server" : ggml_backend_dev_description(devices[i]);
+    }
+    for (int32_t i = 0; i < p.n_tensor_split; i++) {
+        char share[32];
+        snprintf(share, sizeof share, "%s%g", i ? ":" : "; split ", p.tensor_split[i]);
+        text += share;
+    }
+    if (p.n_gpu_layers > 0 && p.n_gpu_layers <= n_layer) {
+        text += "; " + std::to_string(p.n_gpu_layers) + " of " + std::to_string(n_layer + 1) +
+                " layers, the others on the CPU";
+    }
+    return text;
 }
 
 std::string meta(const llama_model * model, const char * key) {
@@ -178,16 +247,15 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
         lp.n_gpu_layers       = p.n_gpu_layers;
         lp.use_extra_bufts    = !p.plain_weights;
 
-        std::vector<ggml_backend_dev_t> devices = find_devices(p.devices);
-        if (!devices.empty()) {
-            devices.push_back(nullptr);
-            lp.devices = devices.data();
-        }
+        const std::vector<ggml_backend_dev_t> devices = find_devices(p);
+        std::vector<ggml_backend_dev_t>       list    = devices;
+        list.push_back(nullptr);
+        lp.devices = list.data();
         std::vector<float> split(llama_max_devices(), 0.0f);
         if (p.n_tensor_split > 0) {
-            if ((size_t) p.n_tensor_split > split.size()) {
-                fail(PLUMB_INVALID, "%d shares of a tensor split, but llama.cpp knows at most %zu devices",
-                     p.n_tensor_split, split.size());
+            if ((size_t) p.n_tensor_split > devices.size()) {
+                fail(PLUMB_INVALID, "%d shares of a tensor split for %zu devices beside the CPU", p.n_tensor_split,
+                     devices.size());
             }
             std::copy(p.tensor_split, p.tensor_split + p.n_tensor_split, split.begin());
             lp.tensor_split = split.data();
@@ -200,7 +268,8 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
                  "%s: llama.cpp cannot load it: %s; check the file, or take another conversion of the model", path,
                  why.empty() ? "no reason given" : why.c_str());
         }
-        model = wrap(llama, true, p.n_threads);
+        model          = wrap(llama, true, p.n_threads);
+        model->devices = describe(devices, p, llama_model_n_layer(llama));
     });
     return model.release();
 }
@@ -232,6 +301,7 @@ void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
     info->n_bytes     = llama_model_size(model->llama);
     info->has_vocab   = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
     info->adds_bos    = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
+    snprintf(info->devices, sizeof info->devices, "%s", model->devices.c_str());
 }
 
 int32_t plumb_model_meta(const plumb_model * model, const char * key, char * value, size_t size) {

@@ -16,6 +16,7 @@ struct plumb_model {
     bool                owns_llama = true;
     int32_t             n_threads  = 1;
     std::string         architecture;
+    std::string         devices = "unknown"; // where its blocks are kept, for a person; a caller's own are not known
 
     ~plumb_model();
 };

@@ -72,11 +72,11 @@ void           plumb_cancel_free(plumb_cancel * cancel); // after the call retur
 typedef struct plumb_model plumb_model;
 
 typedef struct plumb_model_params {
-    const char *  devices;      // device names as in ggml, comma-separated; NULL: llama.cpp's own choice
+    const char *  devices;      // device names as in ggml, comma-separated, or "CPU"; NULL: every GPU and RPC server
     const char *  rpc_servers;  // host:port, comma-separated; NULL: none
     const float * tensor_split; // share of each device, n_tensor_split entries; NULL: by free memory
     int32_t       n_tensor_split;
-    int32_t       n_gpu_layers;  // blocks kept on devices other than the CPU; negative: all
+    int32_t       n_gpu_layers;  // layers kept on them, the head (one) and the last first; 0: the CPU; negative: all
     int32_t       n_threads;     // CPU threads; 0: one a core
     bool          plain_weights; // keep weights in the file's layout, as gradients need; slower for some quantisations
 } plumb_model_params;
@@ -101,6 +101,7 @@ typedef struct plumb_model_info {
     uint64_t n_bytes; // of all tensors
     bool     has_vocab;
     bool     adds_bos;
+    char devices[256]; // what its blocks are kept on: "CPU", or devices' descriptions; "unknown" of a borrowed model
 } plumb_model_info;
 
 void plumb_model_get_info(const plumb_model * model, plumb_model_info * info);

@@ -51,7 +51,7 @@ func newReader(file *os.File, run Run, hash []byte) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGroups(file)
+	g, err := newGroups(file, run.first())
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +142,16 @@ type groups struct {
 	frame   []byte // the current frame and its content, kept for reuse
 	lines   []byte
 	offset  int64 // where the next frame starts
+	first   int   // Index of the first record
 	items   int   // records so far
 }
 
-func newGroups(in io.Reader) (*groups, error) {
+func newGroups(in io.Reader, first int) (*groups, error) {
 	decoder, err := newDecoder()
 	if err != nil {
 		return nil, err
 	}
-	return &groups{in: bufio.NewReaderSize(in, 64<<10), decoder: decoder}, nil
+	return &groups{in: bufio.NewReaderSize(in, 64<<10), decoder: decoder, first: first}, nil
 }
 
 // binding reads the first frame of the file.
@@ -188,7 +189,7 @@ func (g *groups) parse() ([]Record, error) {
 		if err := json.Unmarshal(line, &item); err != nil {
 			return nil, fmt.Errorf("line %d: %w", g.items+len(group)+1, err)
 		}
-		if want := g.items + len(group); item.Index != want {
+		if want := g.first + g.items + len(group); item.Index != want {
 			return nil, fmt.Errorf("item %d stands where item %d belongs", item.Index, want)
 		}
 		if err := item.validate(); err != nil {
@@ -197,7 +198,7 @@ func (g *groups) parse() ([]Record, error) {
 		group = append(group, item)
 	}
 	if len(group) == 0 {
-		return nil, fmt.Errorf("a group without items after item %d", g.items-1)
+		return nil, fmt.Errorf("a group without items after item %d", g.first+g.items-1)
 	}
 	return group, nil
 }

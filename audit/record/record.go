@@ -37,7 +37,7 @@ const (
 
 // Record is one item as it was scored: a line of items.jsonl.zst.
 type Record struct {
-	Index     int      `json:"index"`           // place in the run's item order, from 0 without a gap
+	Index     int      `json:"index"`           // place in the run's item order, from 0 (or Shard.First) without a gap
 	ID        string   `json:"id"`              // unique in the run, "Age/17"
 	Category  string   `json:"category"`        // "Age"
 	Template  string   `json:"template"`        // stratum and cluster, "Age/3"

@@ -18,7 +18,7 @@ func frameStarts(t *testing.T, path string) []int64 {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	g, err := newGroups(file)
+	g, err := newGroups(file, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,9 +43,10 @@ type Run struct {
 	Seed      uint64    `json:"seed"`   // of the sample
 	Prompt    Prompt    `json:"prompt"`
 	Scoring   Scoring   `json:"scoring"`
-	Steering  *Steering `json:"steering"` // nil: the model as it is
-	Items     int       `json:"items"`    // how many records the finished run has
-	NoText    bool      `json:"no_text"`  // set by CopyWithoutText
+	Steering  *Steering `json:"steering"`        // nil: the model as it is
+	Shard     *Shard    `json:"shard,omitempty"` // nil: the run has all the items
+	Items     int       `json:"items"`           // how many records the finished run has
+	NoText    bool      `json:"no_text"`         // set by CopyWithoutText
 
 	Dialect *Dialect `json:"dialect,omitempty"` // of a dialect audit
 
@@ -118,6 +119,22 @@ type Steering struct {
 	Half     string  `json:"half"`     // of the file's split by template that was audited: "held-out", "fit", "all"
 }
 
+// Shard is the part of a larger run that this one is: whole batch groups, so that Merge gives the larger run's bytes.
+type Shard struct {
+	Number int `json:"number"` // from 1 on
+	Of     int `json:"of"`
+	First  int `json:"first"` // Index of its first record; it has Run.Items
+	Total  int `json:"total"` // records of all shards together
+}
+
+// first is the Index of the run's first record.
+func (r *Run) first() int {
+	if r.Shard == nil {
+		return 0
+	}
+	return r.Shard.First
+}
+
 // encode returns run.json's bytes.
 func (r Run) encode() ([]byte, error) {
 	r.Format = format
@@ -164,7 +181,7 @@ func differingField(name string, have, want reflect.Value) string {
 		return "" // nil against empty
 	case have.Kind() == reflect.Struct:
 		for i := range have.NumField() {
-			tag := have.Type().Field(i).Tag.Get("json")
+			tag, _, _ := strings.Cut(have.Type().Field(i).Tag.Get("json"), ",")
 			if d := differingField(strings.TrimPrefix(name+"."+tag, "."), have.Field(i), want.Field(i)); d != "" {
 				return d
 			}

@@ -129,7 +129,7 @@ func (w *Writer) start(description []byte, resume bool) error {
 	if w.encoder, err = newEncoder(); err != nil {
 		return err
 	}
-	g, err := newGroups(w.file)
+	g, err := newGroups(w.file, w.run.first())
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (w *Writer) Append(group []Record) error {
 	encoder.SetEscapeHTML(false)
 	for i := range group {
 		item := &group[i]
-		if want := w.done + i; item.Index != want || want >= w.run.Items {
+		if want := w.Next() + i; item.Index != want || w.done+i >= w.run.Items {
 			return fmt.Errorf("record %d appended where record %d of %d belongs", item.Index, want, w.run.Items)
 		}
 		if err := item.validate(); err != nil {
@@ -279,8 +279,14 @@ func (w *Writer) write(frame []byte) error {
 	return nil
 }
 
-// Done is the number of records in the run, those from before a resumption included; it is the next record's Index.
+// Done is the number of records in the run, those from before a resumption included.
 func (w *Writer) Done() int { return w.done }
+
+// First is the Index of the run's first record: 0, unless the run is a shard.
+func (w *Writer) First() int { return w.run.first() }
+
+// Next is the next record's Index.
+func (w *Writer) Next() int { return w.First() + w.done }
 
 // Cut is the number of bytes, of a group that was never finished, that Resume cut off.
 func (w *Writer) Cut() int64 { return w.cut }

@@ -78,6 +78,9 @@ func (r *Report) itemsFact() string {
 	if left := leftOutCount(r); left > 0 {
 		text += fmt.Sprintf("; %s more left out of the data", Thousands(left))
 	}
+	if s := run.Shard; s != nil {
+		text += fmt.Sprintf("; shard %d of %d, from item %s on, of %s", s.Number, s.Of, Thousands(s.First), Thousands(s.Total))
+	}
 	if failed := len(r.Summary.Failures); failed > 0 {
 		text += fmt.Sprintf("; %s could not be scored", Thousands(failed))
 	}

@@ -16,6 +16,7 @@ using namespace plumb;
 namespace {
 
 rpc_server * server = nullptr;
+rpc_server * second = nullptr;
 
 using model_ptr = std::unique_ptr<llama_model, void (*)(llama_model *)>;
 
@@ -32,11 +33,11 @@ std::vector<float> gradients_of(llama_model * model) {
     return out;
 }
 
-class devices_of_a_model : public testing::TestWithParam<std::tuple<std::string, int>> {};
+class devices_of_a_model : public testing::TestWithParam<std::tuple<std::string, int, bool>> {};
 
 TEST_P(devices_of_a_model, do_not_change_its_gradients) {
-    const auto & [architecture, n_gpu_layers] = GetParam();
-    ggml_backend_dev_t rpc[]                  = { server->device(), nullptr };
+    const auto & [architecture, n_gpu_layers, split] = GetParam();
+    ggml_backend_dev_t rpc[] = { server->device(), split ? second->device() : nullptr, nullptr };
     const model_ptr    here(tiny_model(architecture, 1), llama_model_free);
     const model_ptr    there(tiny_model(architecture, 1, rpc, n_gpu_layers), llama_model_free);
     const auto         expected = gradients_of(here.get()), found = gradients_of(there.get());
@@ -49,16 +50,21 @@ TEST_P(devices_of_a_model, do_not_change_its_gradients) {
     EXPECT_LT(difference, 1e-5 * size);
 }
 
-// 5: four blocks and the head on the device. 3: half of the blocks on the CPU. 0 would be the CPU alone.
+// 5: four blocks and the head on the device, or on two. 3: half of the blocks on the CPU. 0 would be the CPU alone.
 INSTANTIATE_TEST_SUITE_P(rpc, devices_of_a_model,
                          testing::Combine(testing::Values("llama", "gemma3", "llama-moe", "phi3"),
-                                          testing::Values(5, 3)));
+                                          testing::Values(5, 3), testing::Values(false)));
+
+INSTANTIATE_TEST_SUITE_P(two_rpc, devices_of_a_model,
+                         testing::Combine(testing::Values("llama", "gemma3", "llama-moe", "phi3"), testing::Values(5),
+                                          testing::Values(true)));
 
 } // namespace
 
 int main(int argc, char ** argv) {
-    rpc_server here; // before anything makes a thread
-    server = &here;
+    rpc_server one, other; // before anything makes a thread
+    server = &one;
+    second = &other;
     install_log_and_abort_handlers();
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

@@ -14,12 +14,6 @@ namespace plumb {
 
 namespace {
 
-constexpr uint32_t n_vocab = 128;
-constexpr uint32_t n_layer = 4;
-constexpr uint32_t n_embd  = 64;
-constexpr uint32_t n_head  = 4;
-constexpr uint32_t n_ff    = 256;
-
 // Metadata under the architecture's own prefix.
 struct metadata {
     gguf_context * gguf;
@@ -30,7 +24,7 @@ struct metadata {
     void set(const char * key, bool value) { gguf_set_val_bool(gguf, (prefix + "." + key).c_str(), value); }
 };
 
-void set_vocabulary(gguf_context * gguf) {
+void set_vocabulary(gguf_context * gguf, uint32_t n_vocab) {
     std::vector<std::string>  words(n_vocab);
     std::vector<const char *> pointers(n_vocab);
     std::vector<float>        scores(n_vocab, 0.0f);
@@ -44,14 +38,14 @@ void set_vocabulary(gguf_context * gguf) {
 }
 
 // What every architecture is told; each reads the keys that it knows.
-void set_shape(metadata & m, bool experts) {
+void set_shape(metadata & m, const tiny_shape & shape, bool experts) {
     const bool one_kv_head = m.prefix == "falcon";
-    m.set("vocab_size", n_vocab);
+    m.set("vocab_size", shape.n_vocab);
     m.set("context_length", 512u);
-    m.set("embedding_length", n_embd);
-    m.set("block_count", n_layer);
-    m.set("feed_forward_length", n_ff);
-    m.set("attention.head_count", n_head);
+    m.set("embedding_length", shape.n_embd);
+    m.set("block_count", shape.n_layer);
+    m.set("feed_forward_length", shape.n_ff);
+    m.set("attention.head_count", shape.n_head);
     m.set("attention.head_count_kv", one_kv_head ? 1u : 2u);
     m.set("attention.layer_norm_epsilon", 1e-5f);
     m.set("attention.layer_norm_rms_epsilon", 1e-5f);
@@ -112,7 +106,7 @@ const std::vector<std::string> & tiny_architectures() {
 }
 
 llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_backend_dev_t * devices,
-                         int32_t n_gpu_layers) {
+                         int32_t n_gpu_layers, const tiny_shape & shape) {
     bool known = false;
     for (const std::string & name : tiny_architectures()) {
         known = known || name == architecture;
@@ -126,8 +120,8 @@ llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_b
     std::unique_ptr<gguf_context, void (*)(gguf_context *)> gguf(gguf_init_empty(), gguf_free);
     gguf_set_val_str(gguf.get(), "general.architecture", name.c_str());
     metadata m{ gguf.get(), name };
-    set_shape(m, mixtral || name == "qwen2moe");
-    set_vocabulary(gguf.get());
+    set_shape(m, shape, mixtral || name == "qwen2moe");
+    set_vocabulary(gguf.get(), shape.n_vocab);
 
     ggml_backend_dev_t none[] = { nullptr };
     llama_model_params params = llama_model_default_params();
@@ -147,7 +141,7 @@ std::vector<llama_token> tiny_tokens(size_t n, uint32_t seed) {
     std::mt19937             generator(seed);
     std::vector<llama_token> tokens(n);
     for (llama_token & token : tokens) {
-        token = (llama_token) (generator() % n_vocab);
+        token = (llama_token) (generator() % tiny_shape{}.n_vocab);
     }
     return tokens;
 }

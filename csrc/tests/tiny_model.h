@@ -13,15 +13,24 @@ namespace plumb {
 // What tiny_model can make: llama.cpp's architecture names, and "llama-moe" for llama with experts (Mixtral).
 const std::vector<std::string> & tiny_architectures();
 
-// A model of 4 blocks, width 64, 4 heads and a vocabulary of 128 words "tok_0" … "tok_127" (llama.cpp's own "test"
-// tokenizer: five bytes of text a token). Weights are a function of (architecture, seed) alone, of about the size that
+// Heads are of n_embd / n_head components, two of them with keys and values.
+struct tiny_shape {
+    uint32_t n_layer = 4;
+    uint32_t n_embd  = 64;
+    uint32_t n_head  = 4;
+    uint32_t n_ff    = 256;
+    uint32_t n_vocab = 128;
+};
+
+// A model of that shape with the vocabulary "tok_0", "tok_1", … (llama.cpp's own "test" tokenizer: five bytes of text a
+// token). Weights are a function of (architecture, seed) alone, of about the size that
 // a trained network's have, so that activations neither vanish nor explode. n_ctx_train is 512.
 // Sliding windows, where the architecture has them, are 16 tokens. F32 throughout.
 //
 // n_gpu_layers and devices (NULL-terminated; NULL: the CPU alone) place it. Freed with llama_model_free.
 // Throws std::runtime_error for a name that is not in tiny_architectures, or if llama.cpp refuses.
 llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_backend_dev_t * devices = nullptr,
-                         int32_t n_gpu_layers = 0);
+                         int32_t n_gpu_layers = 0, const tiny_shape & shape = {});
 
 // n token ids below the tiny vocabulary, a function of the seed.
 std::vector<llama_token> tiny_tokens(size_t n, uint32_t seed);
