@@ -29,7 +29,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	group := metric.Summarize(set, 100, 0).Group("Age", record.Ambiguous)
+	group := metric.Summarize(set, metric.BBQ, 100, 0).Group("Age", record.Ambiguous)
 	for _, name := range []string{"commit", "dpref", "pr_s", "s_amb"} {
 		fmt.Printf("%s %s of %d items\n", name, group.Values[name], group.Values[name].N)
 	}
