@@ -10,10 +10,6 @@ The output holds the Euclidean norm for every layer, and the gradients themselve
 little-endian, base64, [option][layer][component]. Before it is written, the gradients of one option are held against
 central differences of the same network in float64.
 
-GELU in its tanh form is computed as ggml's CPU does it, by a table of half floats (hf_model.TableGELU): what a model says
-under llama.cpp is what Plumb differentiates. How far that is from the exact GELU's gradients is printed, and kept in the
-output ("table_gelu": the largest relative difference of a stored gradient).
-
     gradients.py MODEL-f32.gguf OUT.json
 """
 
@@ -124,11 +120,6 @@ def encode(gradients, layers):
     return base64.b64encode(torch.stack(gradients)[:, layers].numpy().astype("<f4").tobytes()).decode()
 
 
-def relative_difference(a, b, kind):
-    a, b = (torch.frombuffer(bytearray(base64.b64decode(r[kind]["gradients"])), dtype=torch.float32) for r in (a, b))
-    return ((a - b).norm() / b.norm()).item()
-
-
 def reference_of_prompt(model, residuals, prompt, continuations, layers):
     split = [model.split(prompt, continuation) for continuation in continuations]
     results = [option_gradients(model, residuals, *tokens) for tokens in split]
@@ -155,16 +146,7 @@ def main():
     model = Model(args.model)
     residuals = Residuals(model)
     layers = stored_layers(len(model.layers))
-    tables = model.use_table_gelu()
     prompts = [reference_of_prompt(model, residuals, *prompt, layers) for prompt in PROMPTS]
-    difference = 0.0
-    for table in tables:
-        table.on = False
-    if tables:
-        exact = reference_of_prompt(model, residuals, *PROMPTS[1], layers)
-        difference = max(relative_difference(exact, prompts[1], kind)
-                         for kind in ("logit_answer", "logit_all", "logprob_answer", "logprob_all"))
-        print(f"largest relative difference between the exact GELU and ggml's table: {difference:.1e}")
     worst = check_by_differences(model, residuals, *model.split(PROMPTS[1][0], PROMPTS[1][1][2]))
     print(f"largest relative difference between autograd and central differences: {worst:.1e}")
     if not worst < 1e-3:
@@ -174,7 +156,6 @@ def main():
         "model_sha256": file_sha256(args.model),
         "n_embd": model.network.config.hidden_size,
         "torch": torch.__version__,
-        "table_gelu": float(f"{difference:.2g}"),
     }
     with open(args.out, "w") as out:
         out.write(json.dumps(head, indent=1)[:-2] + ',\n "prompts": [\n  ')

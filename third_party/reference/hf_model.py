@@ -8,25 +8,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
-class TableGELU(torch.nn.Module):
-    """GELU's tanh form as ggml's CPU computes it: argument and value are rounded to half floats, by way of a table.
-
-    The derivative is that of the function itself at the argument itself, which is what Plumb's rule takes.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.on = True
-
-    def forward(self, x):
-        exact = torch.nn.functional.gelu(x, approximate="tanh")
-        if not self.on:
-            return exact
-        rounded = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().float()
-        rounded = torch.where(x <= -10, torch.zeros_like(x), torch.where(x >= 10, x, rounded))
-        return exact + (rounded - exact).detach()
-
-
 class Model:
     def __init__(self, path, attention="eager"):
         folder, file = os.path.split(os.path.abspath(path))
@@ -35,15 +16,6 @@ class Model:
         self.network.eval()
         self.network.requires_grad_(False)
         self.path = path
-
-    def use_table_gelu(self):
-        """Puts TableGELU in the place of every GELU in tanh form; returns them."""
-        tables = []
-        for layer in self.layers:
-            if "gelutanh" in type(layer.mlp.act_fn).__name__.lower():
-                layer.mlp.act_fn = TableGELU()
-                tables.append(layer.mlp.act_fn)
-        return tables
 
     @cached_property
     def tokenizer(self):
