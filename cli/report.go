@@ -153,6 +153,9 @@ EXIT STATUS
 			if len(arguments) != 1 {
 				return usageError("report takes one run directory; see plumb report --help")
 			}
+			if c.IsSet("no-text") && options.noText == "" {
+				return usageError("--no-text: which directory? The name is empty")
+			}
 			return runReport(&options, arguments[0], c.App.Writer, c.App.ErrWriter)
 		},
 	}

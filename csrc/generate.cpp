@@ -13,7 +13,7 @@ using sampler_ptr = std::unique_ptr<llama_sampler, void (*)(llama_sampler *)>;
 
 sampler_ptr make_sampler(const plumb_sampling & sampling) {
     sampler_ptr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()), llama_sampler_free);
-    if (sampling.temperature <= 0) {
+    if (!(sampling.temperature > 1e-6f)) { // below, logits over it would overflow
         llama_sampler_chain_add(chain.get(), llama_sampler_init_greedy());
         return chain;
     }

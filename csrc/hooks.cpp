@@ -115,6 +115,14 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
                      h.vector ? "holds a NaN or an infinity" : "is missing");
             }
             p.vector.assign(h.vector, h.vector + n);
+            // Beyond this the squares that a norm adds up overflow, and a model then says nothing without saying so.
+            for (size_t i = 0; h.op == PLUMB_HOOK_ADD && i < n; i++) {
+                if (std::fabs((double) h.strength * p.vector[i]) > 1e15) {
+                    fail(PLUMB_INVALID,
+                         "the strength %g at layer %d is beyond what floats can bear; take a smaller one", h.strength,
+                         layer);
+                }
+            }
             break;
         }
     }

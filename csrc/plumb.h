@@ -272,7 +272,7 @@ plumb_status plumb_session_patch(plumb_session * session, const plumb_requests *
 
 typedef struct plumb_sampling {
     uint32_t seed;
-    float    temperature; // 0: always the likeliest token
+    float    temperature; // 0 (and below 1e-6): always the likeliest token
     float    top_p;       // sample from the likeliest tokens that hold this probability together; 1: from all
 } plumb_sampling;
 

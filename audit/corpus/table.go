@@ -7,6 +7,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -157,6 +158,9 @@ func csvRows(path string, comma rune, in io.Reader, yield func(Row, error) bool)
 
 // pathError says what went wrong with a path, once and on one line.
 func pathError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var inner *fs.PathError
 	if errors.As(err, &inner) {
 		err = inner.Err
@@ -192,26 +196,36 @@ func WriteJSONLines[T any](path string, values []T) error {
 	})
 }
 
-// WriteFile writes a file by way of a temporary one beside it, so that it is there whole or not at all.
+// WriteFile writes a file by way of a temporary one beside it, so that it is there whole or not at all. A link is followed;
+// what is no plain file, such as a pipe, is written to as it is.
 func WriteFile(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path + ".tmp")
+	target := path
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		target = resolved
+	}
+	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+		file, err := os.OpenFile(target, os.O_WRONLY, 0)
+		if err == nil {
+			err = writeAndClose(file, write)
+		}
+		return pathError(path, err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(target), ".plumb-*")
 	if err != nil {
 		return pathError(path, err)
 	}
+	defer os.Remove(file.Name())
+	err = file.Chmod(0o644)
+	if err == nil {
+		err = writeAndClose(file, write)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), target)
+	}
+	return pathError(path, err)
+}
+
+func writeAndClose(file *os.File, write func(io.Writer) error) error {
 	out := bufio.NewWriter(file)
-	err = write(out)
-	if err == nil {
-		err = out.Flush()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return pathError(path, err)
-	}
-	return nil
+	return cmp.Or(write(out), out.Flush(), file.Close())
 }

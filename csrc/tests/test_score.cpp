@@ -359,13 +359,20 @@ TEST(score_errors, are_a_requests_own) {
     }
 
     // an intervention that breaks the model is told from a score
-    std::vector<float>   v(llama_model_n_embd(t.llama), 1e38f);
-    const plumb_steering s = { 1, PLUMB_HOOK_ADD, 1e3f, v.data() };
+    std::vector<float> v(llama_model_n_embd(t.llama), 1.0f);
+    plumb_steering     s = { 1, PLUMB_HOOK_PROJECT_OUT, 3e38f, v.data() };
     ASSERT_EQ(
         plumb_session_score(session.get(), &requests, &s, 1, nullptr, scores.data(), statuses.data(), nullptr, &error),
         PLUMB_OK)
         << error.message;
     EXPECT_EQ(statuses[0], PLUMB_NOT_FINITE);
+
+    // squares that overflow would give every token the same log-probability
+    s = { 1, PLUMB_HOOK_ADD, 1e38f, v.data() };
+    EXPECT_EQ(
+        plumb_session_score(session.get(), &requests, &s, 1, nullptr, scores.data(), statuses.data(), nullptr, &error),
+        PLUMB_INVALID);
+    EXPECT_NE(std::string(error.message).find("beyond what floats can bear"), std::string::npos);
 }
 
 TEST(cancel, ends_a_call_and_not_the_next) {
