@@ -1,6 +1,7 @@
 #include "gradient.h"
 
 #include "error.h"
+#include "hooks.h"
 
 #include "ggml-cpu.h"
 
@@ -10,15 +11,6 @@
 namespace plumb {
 
 namespace {
-
-std::vector<std::string> block_outputs(int32_t n_layer) {
-    std::vector<std::string> names;
-    for (int32_t il = 0; il < n_layer; il++) {
-        names.push_back("l_out-" + std::to_string(il));
-    }
-    names.push_back("result_output");
-    return names;
-}
 
 std::string architecture_of(const llama_model * model) {
     char name[64] = "";

@@ -144,6 +144,15 @@ planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plum
 
 } // namespace
 
+std::vector<std::string> plumb::block_outputs(int32_t n_layer) {
+    std::vector<std::string> names;
+    for (int32_t layer = 0; layer < n_layer; layer++) {
+        names.push_back("l_out-" + std::to_string(layer));
+    }
+    names.push_back("result_output");
+    return names;
+}
+
 bool plumb_hooks::is_embedding(const ggml_tensor * tensor) const {
     return tensor->op == GGML_OP_GET_ROWS && tensor->src[1] && is_named(tensor->src[1], "inp_tokens");
 }

@@ -21,6 +21,9 @@ struct planned_hook {
     std::vector<float> row_strength; // one a named row; empty: 1
 };
 
+// The nodes that llama.cpp's graph of n_layer blocks is cut at: every block's output, and the logits.
+std::vector<std::string> block_outputs(int32_t n_layer);
+
 // Where the graph that is running stands in the batch.
 struct graph_progress {
     int  n_graphs   = 0;

@@ -25,15 +25,6 @@ bool steers(const steered_scores & to, int32_t layer) {
                        [layer](const plumb_steering & s) { return s.layer == layer; });
 }
 
-std::vector<std::string> block_outputs(int32_t n_layer) {
-    std::vector<std::string> names;
-    for (int32_t layer = 0; layer < n_layer; layer++) {
-        names.push_back("l_out-" + std::to_string(layer));
-    }
-    names.push_back("result_output");
-    return names;
-}
-
 // A steering on its way up: what the next block reads.
 struct climbing {
     const steered_scores * to;
