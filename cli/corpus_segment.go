@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/corpus"
 	"plumb/audit/dialect"
 	"plumb/audit/report"
 	"plumb/bindings"
@@ -102,19 +100,5 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	if options.out == "" {
 		return dialect.WriteJSONLines(out, task.pairs)
 	}
-	return writeAtomically(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) })
-}
-
-// writeAtomically leaves the old file or the new one, whole.
-func writeAtomically(path string, write func(io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name())
-	err = cmp.Or(write(temporary), temporary.Chmod(0o644))
-	if err := cmp.Or(err, temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
+	return corpus.WriteFile(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) })
 }
