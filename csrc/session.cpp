@@ -4,6 +4,8 @@
 #include "attention.h"
 #include "error.h"
 
+#include "ggml/exact_gelu.h"
+
 #include "ggml-cpu.h"
 
 #include <algorithm>
@@ -33,6 +35,7 @@ static bool on_node(ggml_tensor * node, bool ask, void * user_data) {
     plumb_session & session = *(plumb_session *) user_data;
     if (ask) {
         plumb::keep_attention_in_f32(node);
+        plumb::compute_gelu_exactly(node);
         session.hooks_want_it = plumb_hooks_eval(node, true, session.hooks.get());
         return (session.recording && session.recording->on_node(node, true)) || session.hooks_want_it;
     }

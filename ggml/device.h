@@ -21,6 +21,8 @@ struct device {
 
     explicit device(ggml_backend_t backend);
 
+    bool is_cpu() const { return ggml_backend_is_cpu(backend.get()); }
+
     bool reads(const ggml_tensor * tensor) const; // whether the tensor's memory can be a source of its operators
 };
 

@@ -1,5 +1,7 @@
 #include "replay.h"
 
+#include "exact_gelu.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -173,6 +175,12 @@ ggml_tensor * replay::clone_operator(const traced & t) {
     if (t.op == GGML_OP_SET_ROWS) {
         ggml_tensor * into = source(t.src[2]);
         return ggml_set_rows(work->context(), into, source(t.src[0]), source(t.src[1]));
+    }
+    if (reads_gelu_table(t.op, t.op_params) && t.type == GGML_TYPE_F32 && work->where().is_cpu()) {
+        work->require(9);
+        ggml_tensor * linear = t.src[1] ? source(t.src[1]) : nullptr;
+        return gelu_of_exact_operators(work->context(), t.op, t.op_params, source(t.src[0]), linear,
+                                       [&](ggml_tensor * part) { return listed(part, t.name + " part"); });
     }
     // Anything else gets a result of its own, also where the program wrote in place.
     ggml_tensor * c = ggml_new_tensor(work->context(), t.type, GGML_MAX_DIMS, t.ne);

@@ -211,13 +211,15 @@ INSTANTIATE_TEST_SUITE_P(rpc, placed,
 TEST_P(placed, give_the_cpus_scores_and_residual_streams) {
     const auto      a = session_of(here), b = session_of(there);
     const steerings s(here.llama);
-    const auto      plain = scores(a.get(), {});
+    const auto      plain   = scores(a.get(), {});
+    const bool      rounded = server_rounds_gelu(architecture);
     for (size_t i = 0; i < s.sets.size(); i++) {
         const auto expected = scores(a.get(), s.sets[i]);
-        EXPECT_LT(distance(scores(b.get(), s.sets[i]), expected), 1e-4) << "steering " << i;
+        EXPECT_LT(distance(scores(b.get(), s.sets[i]), expected), rounded ? 5e-3 : 1e-4) << "steering " << i;
         EXPECT_EQ(distance(expected, plain) > 1e-3, i > 0) << "steering " << i << " must do something";
     }
-    EXPECT_LT(distance(residuals(b.get(), n_layer, n_embd), residuals(a.get(), n_layer, n_embd)), 1e-3);
+    EXPECT_LT(distance(residuals(b.get(), n_layer, n_embd), residuals(a.get(), n_layer, n_embd)),
+              rounded ? 2e-2 : 1e-3);
 }
 
 // Several steerings of one decode replay blocks, each on the device that holds it.

@@ -47,7 +47,7 @@ TEST_P(devices_of_a_model, do_not_change_its_gradients) {
         difference = std::max(difference, (double) std::fabs(expected[i] - found[i]));
     }
     EXPECT_GT(size, 0.0);
-    EXPECT_LT(difference, 1e-5 * size);
+    EXPECT_LT(difference, (server_rounds_gelu(architecture) ? 1e-3 : 1e-5) * size);
 }
 
 // 5: four blocks and the head on the device, or on two. 3: half of the blocks on the CPU. 0 would be the CPU alone.

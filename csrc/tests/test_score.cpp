@@ -3,6 +3,8 @@
 #include "plumb.h"
 #include "tiny_model.h"
 
+#include "ggml/exact_gelu.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,6 +77,10 @@ std::vector<float> plain_scores(llama_model * model, const batch_of_requests & b
     cp.n_threads = cp.n_threads_batch = 1;
     cp.type_k = cp.type_v = GGML_TYPE_F32;
     cp.flash_attn_type    = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    cp.cb_eval            = [](ggml_tensor * t, bool, void *) {
+        plumb::compute_gelu_exactly(t); // as Plumb does: half floats would hide smaller differences
+        return false;
+    };
     std::unique_ptr<llama_context, void (*)(llama_context *)> ctx(llama_init_from_model(model, cp), llama_free);
     const int32_t n_embd = llama_model_n_embd(model), n_layer = llama_model_n_layer(model);
     if (steer) {

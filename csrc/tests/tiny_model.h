@@ -35,4 +35,10 @@ llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_b
 // n token ids below the tiny vocabulary, a function of the seed.
 std::vector<llama_token> tiny_tokens(size_t n, uint32_t seed);
 
+// Whether the architecture has GELU: an RPC server of the CPU reads it from ggml's table (ggml/exact_gelu.h), Plumb on its own
+// CPU does not, and the two differ by the table's rounding.
+inline bool server_rounds_gelu(const std::string & architecture) {
+    return architecture == "gemma3" || architecture == "gpt2";
+}
+
 } // namespace plumb
