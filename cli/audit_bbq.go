@@ -2,8 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -19,6 +17,7 @@ type auditBBQOptions struct {
 	steerOptions
 	shardOptions
 	outputOptions
+	grids  cli.StringSlice
 	out    string
 	resume bool
 }
@@ -28,6 +27,7 @@ func (o *auditBBQOptions) flags() []cli.Flag {
 	flags = append(flags, o.steerOptions.flags()...)
 	flags = append(flags, o.shardOptions.flags()...)
 	flags = append(flags,
+		&cli.StringSliceFlag{Name: "grid", Usage: "audit under each of the interventions of the JSON `FILE`, as of plumb steer sweep, in one pass; repeatable", Destination: &o.grids},
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the run in `DIR` (default: bbq- and the model's name)", Destination: &o.out},
 		&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR if it was cut", Destination: &o.resume})
 	return append(flags, o.outputOptions.flags()...)
@@ -50,7 +50,9 @@ asks for):
 A template of your own is a Go text/template over {{.Context}}, {{.Question}} and {{.Options}}.
 
 With --steer the model is steered by a file of plumb steer fit, and only the templates that it was not fitted on are
-audited. plumb compare then says what changed.
+audited. plumb compare then says what changed. With --grid, the unsteered model and every intervention of a grid are
+audited in one pass, which computes what is common to them once: as plumb steer sweep does, but on one half, and nothing is
+selected. The run holds them all; plumb compare DIR prints it again.
 
 The run directory holds run.json (what was asked), items.jsonl.zst (every item's scores) and report.html. An audit that
 was killed goes on with --resume. plumb report prints a run again without the model.
@@ -95,15 +97,20 @@ EXIT STATUS
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			return runAuditBBQ(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+			return runAuditBBQ(c, &options)
 		},
 	}
 }
 
 func indent(text string) string { return "   " + strings.ReplaceAll(text, "\n", "\n   ") }
 
-func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Writer) error {
-	if err := cmp.Or(options.bbqOptions.check(), options.steerOptions.check(), options.shardOptions.check(), options.outputOptions.check()); err != nil {
+func runAuditBBQ(c *cli.Context, options *auditBBQOptions) error {
+	ctx, out, notes := c.Context, c.App.Writer, c.App.ErrWriter
+	if err := cmp.Or(options.bbqOptions.check(), options.shardOptions.check(), options.outputOptions.check()); err != nil {
+		return err
+	}
+	grids, err := options.readGrids(c)
+	if err != nil {
 		return err
 	}
 	task, err := options.bbqOptions.read(notes)
@@ -124,6 +131,13 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 	if err != nil {
 		return err
 	}
+	dir := options.out
+	if dir == "" {
+		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
+	}
+	if len(grids) > 0 {
+		return options.auditGrids(ctx, grids, task, model, session, tokens, dir, out, notes)
+	}
 	steering, err := options.steerOptions.load(model, notes)
 	if err != nil {
 		return err
@@ -132,11 +146,6 @@ func runAuditBBQ(ctx context.Context, options *auditBBQOptions, out, notes io.Wr
 		if task.items, err = steering.choose(task.items, options.half, notes); err != nil {
 			return err
 		}
-	}
-
-	dir := options.out
-	if dir == "" {
-		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
 	}
 	asked := auditTask{run: task.describe(), question: task.question, shard: options.shardOptions}
 	dir = options.shardOptions.folder(dir)

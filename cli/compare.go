@@ -8,6 +8,8 @@ import (
 
 	"plumb/audit/compare"
 	"plumb/audit/metric"
+	"plumb/audit/protocol"
+	"plumb/audit/record"
 )
 
 type compareOptions struct {
@@ -31,6 +33,8 @@ condition: every metric; the two channels that the change of Pr(S) is made of (A
 and 5); the bias score corrected for the changed set of answered items (eq. 6); the items that went to the unknown
 option; the shifts of the options' log-probabilities; and McNemar's tests. Intervals are of bootstrap draws of the same
 items on both sides.
+
+A run of plumb audit bbq --grid holds a base and many steered runs, and stands for all of them.
 
 Runs of plumb audit dialect, of one model or of several, are put side by side, with the vote on every pair.
 
@@ -56,7 +60,7 @@ EXIT STATUS
 }
 
 func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
-	if len(dirs) < 2 {
+	if len(dirs) == 0 || len(dirs) == 1 && !isGridRun(dirs[0]) {
 		return usageError("compare takes a base run and at least one steered run; see plumb compare --help")
 	}
 	if err := options.check(); err != nil {
@@ -102,27 +106,49 @@ func compareRuns(options *compareOptions, dirs []string) ([]*compare.Comparison,
 	var base *compare.Run
 	used := true // the base has been compared with something
 	for _, dir := range dirs {
-		run, err := compare.Load(dir, readOut)
+		runs, err := loadRuns(dir, readOut)
 		if err != nil {
 			return nil, err
 		}
-		if base == nil || run.Info.Model.SHA256 != base.Info.Model.SHA256 {
-			if !used {
-				return nil, alone(base)
+		for i, run := range runs {
+			ofGrid := i == 0 && len(runs) > 1
+			if base == nil || ofGrid || run.Info.Model.SHA256 != base.Info.Model.SHA256 {
+				if !used {
+					return nil, alone(base)
+				}
+				base, used = run, false
+				continue
 			}
-			base, used = run, false
-			continue
+			c, err := compare.Compare(base, run, run.ReadOut, options.bootstrap, seedOfComparisons)
+			if err != nil {
+				return nil, err
+			}
+			comparisons, used = append(comparisons, c), true
 		}
-		c, err := compare.Compare(base, run, run.ReadOut, options.bootstrap, seedOfComparisons)
-		if err != nil {
-			return nil, err
-		}
-		comparisons, used = append(comparisons, c), true
 	}
 	if !used {
 		return nil, alone(base)
 	}
 	return comparisons, nil
+}
+
+// loadRuns reads a run; of a grid, the base and then a run for each intervention.
+func loadRuns(dir string, readOut metric.ReadOut) ([]*compare.Run, error) {
+	if isGridRun(dir) {
+		return compare.LoadGrid(dir, readOut, protocol.Name)
+	}
+	run, err := compare.Load(dir, readOut)
+	return []*compare.Run{run}, err
+}
+
+// isGridRun says whether a directory holds a run under several interventions.
+func isGridRun(dir string) bool {
+	reader, err := record.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer reader.Close()
+	return len(reader.Run.Steerings) > 0
 }
 
 func alone(base *compare.Run) error {

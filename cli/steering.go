@@ -17,7 +17,6 @@ import (
 
 	"plumb/audit/bbq"
 	"plumb/audit/record"
-	"plumb/audit/report"
 	"plumb/bindings"
 	"plumb/steer"
 )
@@ -197,18 +196,7 @@ func (i *intervention) choose(items []bbq.Item, half string, notes io.Writer) ([
 		fmt.Fprintln(notes, "plumb: the steering file does not say what it was fitted on: all items are audited")
 		return items, nil
 	}
-	var chosen []bbq.Item
-	for _, item := range items {
-		if slices.Contains(i.file.Fit.Templates, item.Template) == (half == fitHalf) {
-			chosen = append(chosen, item)
-		}
-	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("none of the %s items is of the %s half of the steering file's split", report.Thousands(len(items)), half)
-	}
-	fmt.Fprintf(notes, "plumb: %s of %s items are audited, the %s half of the templates (--half all for all)\n",
-		report.Thousands(len(chosen)), report.Thousands(len(items)), half)
-	return chosen, nil
+	return itemsOfHalf(items, i.file.Fit.Templates, half, notes)
 }
 
 // methodName is a method with the constraint that makes it an ablation: "gcd", "gcd-anti".

@@ -53,21 +53,15 @@ type grid struct {
 
 // read reads the declaration and checks what can be checked without a model.
 func (o *gridOptions) read(c *cli.Context) (*grid, error) {
-	g := &grid{}
 	if o.file != "" {
 		for _, name := range []string{"steer", "layer", "alpha", "operator", "sign"} {
 			if c.IsSet(name) {
 				return nil, usageError("--grid and --%s exclude each other", name)
 			}
 		}
-		if err := g.readFile(o.file); err != nil {
-			return nil, err
-		}
-		return g, g.check(func(format string, args ...any) error {
-			return fmt.Errorf("%s: %s", o.file, fmt.Sprintf(format, args...))
-		})
+		return readGrid(o.file)
 	}
-	g.Steer = o.steer.Value()
+	g := &grid{Steer: o.steer.Value()}
 	var err error
 	if g.Layers, err = parseLayers(o.layers); err != nil {
 		return nil, err
@@ -92,6 +86,17 @@ func split(text string) []string {
 		parts = append(parts, strings.TrimSpace(part))
 	}
 	return parts
+}
+
+// readGrid reads a grid file and checks what can be checked without a model.
+func readGrid(path string) (*grid, error) {
+	g := &grid{}
+	if err := g.readFile(path); err != nil {
+		return nil, err
+	}
+	return g, g.check(func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+	})
 }
 
 func (g *grid) readFile(path string) error {

@@ -54,10 +54,10 @@ type Run struct {
 	Steerings []Steering `json:"steerings,omitempty"`
 }
 
-// Single is an error if the run is a stage of a sweep, whose records are of several interventions.
+// Single is an error if the run's records are of several interventions.
 func (r *Run) Single(dir string) error {
 	if n := len(r.Steerings); n > 0 {
-		return fmt.Errorf("%s is a stage of a sweep, scored under %d interventions; give the sweep's directory", dir, n)
+		return fmt.Errorf("%s was scored under %d interventions; see plumb compare, or plumb report with the directory of the sweep that it is a stage of", dir, n)
 	}
 	return nil
 }
