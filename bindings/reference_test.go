@@ -87,7 +87,7 @@ type gradientReference struct {
 // Option gradients against PyTorch's autograd on the same weights, at every layer by norm and at five by component: the
 // relative error (Euclidean, of the difference) is below 1e-4.
 func TestGradientsEqualPyTorch(t *testing.T) {
-	for _, c := range []struct{ model, file string }{{"smollm2", "gradients_smollm2.json"}} {
+	for _, c := range []struct{ model, file string }{{"smollm2", "gradients_smollm2.json"}, {"gemma3", "gradients_gemma3.json"}} {
 		t.Run(c.model, func(t *testing.T) {
 			var want gradientReference
 			reference(t, c.file, &want)
