@@ -2,6 +2,7 @@ package record
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -99,6 +100,40 @@ func readFull(r io.Reader, p []byte) error {
 		return errCut
 	}
 	return err
+}
+
+// damagedAt says whether what follows at the offset is damage in the middle of the items, not the end of a file that was cut:
+// a whole group stands somewhere behind it.
+func damagedAt(file io.ReaderAt, offset, size int64) (bool, error) {
+	rest, err := io.ReadAll(io.NewSectionReader(file, offset, size-offset))
+	if err != nil {
+		return false, err
+	}
+	decoder, err := newDecoder()
+	if err != nil {
+		return false, err
+	}
+	defer decoder.Close()
+	magic := []byte{0x28, 0xb5, 0x2f, 0xfd} // a zstd frame's
+	for at := bytes.Index(rest, magic); at >= 0; {
+		frame, err := readFrame(bufio.NewReader(bytes.NewReader(rest[at:])), nil)
+		if err == nil {
+			if _, err = decoder.DecodeAll(frame, nil); err == nil {
+				return true, nil
+			}
+		}
+		next := bytes.Index(rest[at+1:], magic)
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return false, nil
+}
+
+// errDamaged is what is said of such a file.
+func errDamaged(name string, offset int64, whole int) error {
+	return fmt.Errorf("%s is damaged after item %d, at byte %d, and whole items follow; restore it from a copy, or audit again into another directory", name, whole, offset)
 }
 
 // newEncoder's settings are part of the format: one thread, always the same bytes for the same group.

@@ -58,7 +58,7 @@ func newReader(file *os.File, run Run, hash []byte) (*Reader, error) {
 	if info.Size() > 0 {
 		switch bound, err := g.binding(); {
 		case err == errCut && info.Size() >= bindingSize:
-			return nil, fmt.Errorf("%s is not the items file of a run", file.Name())
+			return nil, notItems(file.Name())
 		case err != nil && err != errCut:
 			return nil, err
 		case err == nil && !bytes.Equal(bound, hash):
@@ -91,7 +91,11 @@ func (r *Reader) Next() ([]Record, error) {
 	group, err := r.groups.next()
 	switch {
 	case err == errCut:
-		return nil, io.EOF
+		damaged, err := damagedAt(r.file, r.groups.offset, r.size)
+		if err == nil && damaged {
+			err = errDamaged(r.file.Name(), r.groups.offset, r.groups.items)
+		}
+		return nil, cmp.Or(err, io.EOF)
 	case err == io.EOF:
 		return nil, io.EOF
 	case err != nil:

@@ -211,3 +211,32 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 		t.Errorf("a reformatted run.json was taken: %v", err)
 	}
 }
+
+// Damage before whole groups is told by both sides, and nothing is thrown away; a file of something else is left as it is.
+func TestDamageIsNoCut(t *testing.T) {
+	run, groups := testRun(16), testGroups(16)
+	dir := writeRun(t, run, groups)
+	path := filepath.Join(dir, ItemsFile)
+	starts, whole := frameStarts(t, path), mustRead(t, path)
+	damaged := bytes.Clone(whole)
+	damaged[starts[1]+9] ^= 0x40
+	mustWrite(t, path, damaged)
+	for name, act := range map[string]func() error{
+		"resume": func() error { _, err := Resume(dir, run); return err },
+		"read":   func() error { _, _, err := readAll(dir); return err },
+	} {
+		if err := act(); err == nil || !strings.Contains(err.Error(), "items.jsonl.zst is damaged after item ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !bytes.Equal(mustRead(t, path), damaged) {
+		t.Error("the damaged file was changed")
+	}
+	mustWrite(t, path, []byte("notes"))
+	if _, err := Resume(dir, run); err == nil || !strings.Contains(err.Error(), "is not the items file of a run") {
+		t.Errorf("a foreign file: %v", err)
+	}
+	if string(mustRead(t, path)) != "notes" {
+		t.Error("the foreign file was changed")
+	}
+}

@@ -137,7 +137,7 @@ func (w *Writer) start(description []byte, resume bool) error {
 	bound, err := g.binding()
 	switch {
 	case err == errCut && size >= bindingSize:
-		return fmt.Errorf("%s is not the items file of a run", w.file.Name())
+		return notItems(w.file.Name())
 	case err != nil && err != errCut:
 		return err
 	}
@@ -147,11 +147,22 @@ func (w *Writer) start(description []byte, resume bool) error {
 	if bound != nil {
 		return w.recover(g, size)
 	}
+	start := make([]byte, size)
+	if _, err := w.file.ReadAt(start, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if !bytes.HasPrefix(bindingFrame(description), start) { // no start of ours that was cut
+		return notItems(w.file.Name())
+	}
 	w.cut = size
 	if err := w.file.Truncate(0); size > 0 && err != nil {
 		return err
 	}
 	return w.write(bindingFrame(description))
+}
+
+func notItems(name string) error {
+	return fmt.Errorf("%s is not the items file of a run; move it away, or choose another directory", name)
 }
 
 // settle makes run.json what is asked for, or says how the run in the directory differs. bound is the SHA-256 of the
@@ -219,6 +230,13 @@ func (w *Writer) recover(g *groups, size int64) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.file.Name(), err)
 		}
+	}
+	damaged, err := damagedAt(w.file, g.offset, size)
+	if err != nil {
+		return err
+	}
+	if damaged {
+		return errDamaged(w.file.Name(), g.offset, g.items)
 	}
 	if g.items > w.run.Items {
 		return fmt.Errorf("%s holds %d items, more than the run's %d", w.file.Name(), g.items, w.run.Items)
