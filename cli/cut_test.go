@@ -164,7 +164,7 @@ func TestOutputToAFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	for _, arguments := range [][]string{
-		{"data", "check", bbqItems(t, 4)}, {"data", "check", "--json", bbqItems(t, 4)},
+		{"--help"}, {"--version"}, {"steer", "fit", "--help"}, {"data", "check", bbqItems(t, 4)}, {"data", "check", "--json", bbqItems(t, 4)},
 		{"report", smallRun(t)}, {"report", "--json", smallRun(t)}, {"report", "--csv", smallRun(t)}, {"report", "--markdown", smallRun(t)},
 	} {
 		p := process(arguments...)

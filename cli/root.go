@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // Run runs the program with its arguments (args[0] is its name). Results go to out, progress and notes to notes. What it
 // returns is for ExitStatus; the caller prints it.
 func Run(ctx context.Context, args []string, out, notes io.Writer) error {
+	checked := &checkedWriter{Writer: out}
 	app := &cli.App{
 		Name:  "plumb",
 		Usage: "audit the bias of GGUF models, find what moves it, and steer it",
@@ -23,7 +25,7 @@ answers at all.
   plumb model fetch smollm2
   plumb audit bbq --model smollm2`,
 		Version:              bindings.Version() + " (llama.cpp " + bindings.LlamaVersion() + ")",
-		Writer:               out,
+		Writer:               checked,
 		ErrWriter:            notes,
 		HideHelpCommand:      true,
 		EnableBashCompletion: true,
@@ -49,10 +51,22 @@ answers at all.
 		Action:         noSuchCommand,
 	}
 	prepare(app.Commands)
-	if err := app.RunContext(ctx, args); err != errHelpShown {
+	if err := app.RunContext(ctx, args); err != nil && err != errHelpShown {
 		return err
 	}
-	return nil
+	return checked.err
+}
+
+// checkedWriter keeps the first error, which help and version do not look at.
+type checkedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // prepare makes wrong flags and unknown subcommands usage errors everywhere.
