@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -201,6 +202,39 @@ func TestSteerSweep(t *testing.T) {
 	var parsed struct{ Fit, Held []any }
 	if err := json.Unmarshal([]byte(sum), &parsed); err != nil || len(parsed.Fit) != 24 {
 		t.Errorf("%v, %d rows", err, len(parsed.Fit))
+	}
+}
+
+// On a quantised model too a replayed block gives the decoded one's bits: what moves under a strength is not rounding.
+func TestZeroStrengthIsTheBaseOfAQuantisedModel(t *testing.T) {
+	model, files, dir := smollm2(t), newRun(t), newRun(t)
+	mustPlumb(t, "steer", "fit", "--threads", "1", "--model", model, "--sample", "8", "--pooled", "--method", "random", "--layer", "22,27", "--out", files)
+	mustPlumb(t, "steer", "sweep", "--threads", "1", "--model", model, "--sample", "8", "--steer", filepath.Join(files, "random.gguf"),
+		"--operator", "project,add", "--alpha", "0,8", "--placebos", "1", "--bootstrap", "5", "--out", dir)
+	for _, stage := range []string{protocol.FitStage, protocol.HeldStage} {
+		run, items := readRun(t, filepath.Join(dir, stage))
+		base := map[string]record.Record{}
+		moved := 0
+		for _, item := range items {
+			if item.Steering == 0 {
+				base[item.ID] = item
+			}
+		}
+		for _, item := range items {
+			if item.Steering == 0 {
+				continue
+			}
+			same := reflect.DeepEqual(item.Options, base[item.ID].Options)
+			switch zero := run.Steerings[item.Steering-1].Strength == 0; {
+			case zero && !same:
+				t.Errorf("%s: strength zero moved %+v to %+v", item.ID, base[item.ID].Options, item.Options)
+			case !zero && !same:
+				moved++
+			}
+		}
+		if moved == 0 {
+			t.Errorf("%s: nothing moved the scores", stage)
+		}
 	}
 }
 
