@@ -28,9 +28,13 @@ type sweepOptions struct {
 	splitSeed  uint64
 	placebos   int
 	oracle     bool
-	promptOnly bool
-	out        string
-	resume     bool
+
+	outOfDomain string
+	promptOnly  bool
+	wording     bool
+
+	out    string
+	resume bool
 }
 
 func (o *sweepOptions) flags() []cli.Flag {
@@ -41,7 +45,9 @@ func (o *sweepOptions) flags() []cli.Flag {
 		&cli.Uint64Flag{Name: "split-seed", Usage: "if the files do not say what they were fitted on, split the templates into halves with seed `S`", Value: 1, Destination: &o.splitSeed},
 		&cli.IntFlag{Name: "placebos", Usage: "evaluate `N` random directions beside the selected one", Value: 20, Destination: &o.placebos},
 		&cli.BoolFlag{Name: "oracle", Usage: "evaluate the whole grid on the held-out half too, to know what selection missed", Destination: &o.oracle},
-		&cli.BoolFlag{Name: "prompt-only", Usage: "also ask the unsteered model with an instruction to abstain in the prompt", Destination: &o.promptOnly})
+		&cli.BoolFlag{Name: "prompt-only", Usage: "also ask the unsteered model with an instruction to abstain in the prompt", Destination: &o.promptOnly},
+		&cli.BoolFlag{Name: "wording", Usage: "also evaluate the selected one with other texts for the unknown option, a short one and one of Plumb's own", Destination: &o.wording},
+		&cli.StringFlag{Name: "out-of-domain", Usage: "also evaluate the selected construction as fitted on each category alone, on each of them; `DIR` holds CATEGORY/METHOD.gguf, as fit without --pooled writes them", Destination: &o.outOfDomain})
 	flags = append(flags, o.capabilityData.flags()...)
 	flags = append(flags,
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "keep the sweep in `DIR` (default: sweep- and the model's name)", Destination: &o.out},
@@ -59,7 +65,8 @@ templates, that on which the files were fitted; selects the one with the lowest 
 (1 − Pr(U)₁)(dpref₁ − dpref₀); and evaluates that one, once, on the held-out half, beside the unsteered model, a default
 (the configuration most like the paper's own: contrast, project, round(0.64 · layers), strength 8), the same at strength
 zero, and random directions of matched norm. With --mmlu or --wikitext it measures what the selected construction costs
-at every strength of the grid. Answerability Confounds (GCD), appendix B.
+at every strength of the grid. Answerability Confounds (GCD), appendix B; --prompt-only, --wording and --out-of-domain are
+the controls of its appendices A and F.
 
 Everything is kept in DIR: sweep.json, and a run directory for each stage. plumb report DIR prints the sweep again, with
 another read-out too if --oracle was given; plumb gate DIR gives its verdict as an exit status. A sweep that was killed goes
@@ -148,6 +155,9 @@ func runSteerSweep(c *cli.Context, o *sweepOptions) error {
 	if err := s.split(); err != nil {
 		return err
 	}
+	if err := s.readTransfers(); err != nil {
+		return err
+	}
 	if s.session, err = model.scoringSession(); err != nil {
 		return err
 	}
@@ -174,6 +184,8 @@ type sweep struct {
 	grid           *grid
 	configurations []configuration
 	fit, held      []bbq.Item
+	categories     []string               // of the held-out items
+	transfers      map[string]*fittedFile // the grid's files as fitted on one category, by protocol.FittedOn
 	dir            string
 	notes          io.Writer
 }
@@ -203,6 +215,11 @@ func (s *sweep) split() error {
 			return fmt.Errorf("none of the %s items is of the %s half of the templates; take more items, or directions fitted on other templates", report.Thousands(len(s.task.items)), half.name)
 		}
 	}
+	for _, item := range s.held {
+		if !slices.Contains(s.categories, item.Category) {
+			s.categories = append(s.categories, item.Category)
+		}
+	}
 	fmt.Fprintf(s.notes, "plumb: %s configurations on %s items of the fit half; %s items are held out\n",
 		report.Thousands(len(s.configurations)), report.Thousands(len(s.fit)), report.Thousands(len(s.held)))
 	return nil
@@ -212,6 +229,9 @@ func (s *sweep) split() error {
 func (s *sweep) run(ctx context.Context, cost *capabilityTask) error {
 	standard := s.configurations[nearest(s.configurations, s.model.Info().Layers)]
 	spec := protocol.Spec{Grid: len(s.configurations), Default: standard.recorded, Placebos: s.options.placebos, Oracle: s.options.oracle}
+	if s.options.wording {
+		spec.Wordings = wordings
+	}
 	if err := checkSweepDir(s.dir, s.options.resume); err != nil {
 		return err
 	}
@@ -238,6 +258,12 @@ func (s *sweep) run(ctx context.Context, cost *capabilityTask) error {
 			return err
 		}
 		if err := s.stage(ctx, protocol.PromptOnly, abstaining, s.held, nil); err != nil {
+			return err
+		}
+	}
+	selected.recorded.Half = heldOut
+	for _, w := range spec.Wordings {
+		if err := s.stage(ctx, w.Stage(), s.task, worded(s.held, w.Text), []configuration{selected}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,6 +36,15 @@ func sweepOf(model, files, out string, more ...string) []string {
 func shortSweep(model, files, out string, more ...string) []string {
 	return append([]string{"steer", "sweep", "--threads", "1", "--model", model, "--sample", "24", "--prompt", files + ".prompt", "--out", out,
 		"--steer", filepath.Join(files, "contrast.gguf"), "--layer", "1", "--alpha", "1,4", "--placebos", "2", "--bootstrap", "5"}, more...)
+}
+
+// fittedByCategory fits the same methods on each category alone.
+func fittedByCategory(t *testing.T, model, files string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "by-category")
+	mustPlumb(t, "steer", "fit", "--threads", "1", "--model", model, "--sample", "24", "--prompt", files+".prompt",
+		"--method", "contrast,stratified", "--strata", "1", "--layer", "all", "--out", dir)
+	return dir
 }
 
 // sameTree compares all files of two directories.
@@ -72,8 +82,10 @@ func TestSteerSweep(t *testing.T) {
 	model := tinyModelFile(t, tinyModel{seed: 1})
 	files, dir := fittedFiles(t, model), newRun(t)
 	text := textFile(t, strings.Repeat("Some words of a text.\n", 10))
-	out, notes := mustPlumb(t, sweepOf(model, files, dir, "--oracle", "--prompt-only", "--mmlu", textFile(t, mmluFile), "--wikitext", text, "--segments", "5")...)
-	contains(t, out, "Sweep of 24 interventions: tiny.gguf", "Verdict", "zero strength", "prompt only", "oracle", "3 random directions, median", "Capability of the selected construction")
+	out, notes := mustPlumb(t, sweepOf(model, files, dir, "--oracle", "--prompt-only", "--wording", "--out-of-domain", fittedByCategory(t, model, files),
+		"--mmlu", textFile(t, mmluFile), "--wikitext", text, "--segments", "5")...)
+	contains(t, out, "Sweep of 24 interventions: tiny.gguf", "Verdict", "zero strength", "prompt only", "oracle", "3 random directions, median",
+		"Capability of the selected construction", "Capability knee", "The passage leaves this open", "Fitted on")
 	contains(t, notes, "plumb: 24 configurations on ")
 	for _, name := range []string{"report.html", "report.md", "configurations.csv", "sweep.json"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
@@ -106,7 +118,7 @@ func TestSteerSweep(t *testing.T) {
 			t.Fatalf("%s is on both halves", item.ID)
 		}
 	}
-	// At strength zero nothing moves.
+	// At strength zero nothing moves, by any bit, although a replay computes it.
 	s, err := protocol.Load(dir, protocol.Options{Draws: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +129,48 @@ func TestSteerSweep(t *testing.T) {
 		}
 		for k, item := range s.Held.Runs[i].Items {
 			before := s.Held.Base.Items[k]
-			if d := item.Scores.S - before.Scores.S; item.Choice != before.Choice || d > 1e-4 || d < -1e-4 {
+			if item.Choice != before.Choice || item.Scores != before.Scores {
 				t.Errorf("%s: strength zero moved the scores from %+v to %+v", item.ID, s.Held.Base.Items[k].Scores, item.Scores)
+			}
+		}
+	}
+	// The matrix is whole, and its rows are of different directions.
+	categories := map[string]bool{}
+	for _, item := range s.Held.Base.Items {
+		categories[item.Category] = true
+	}
+	transfers := s.Transfers()
+	if n := len(categories); n < 2 || len(transfers) != n*n {
+		t.Errorf("%d categories, a matrix of %d", n, len(transfers))
+	}
+	own := map[string]bool{}
+	for _, c := range s.Held.Comparisons {
+		if strings.Contains(c.Steered.Steering.Name, "/") {
+			own[c.Steered.Steering.SHA256] = true
+		}
+	}
+	if len(own) != len(categories) {
+		t.Errorf("%d different directions for %d categories", len(own), len(categories))
+	}
+	// Of the wordings only the unknown option's text differs.
+	for _, w := range s.Wordings[1:] {
+		run, worded := readRun(t, filepath.Join(dir, w.Stage()))
+		if len(run.Steerings) != 1 || run.Steerings[0].Half != "held-out" || len(worded) != 2*len(s.Held.Base.Items) {
+			t.Fatalf("%s: %d records, %+v", w.Name, len(worded), run.Steerings)
+		}
+		original := map[string]record.Record{}
+		for _, item := range held {
+			original[item.ID] = item
+		}
+		for _, item := range worded {
+			for k, option := range item.Options {
+				want := original[item.ID].Options[k].Text
+				if option.Role == record.Unknown {
+					want = w.Text
+				}
+				if option.Text != want || item.Text != original[item.ID].Text {
+					t.Errorf("%s: %q in place of %q", item.ID, option.Text, want)
+				}
 			}
 		}
 	}
@@ -150,6 +202,39 @@ func TestSteerSweep(t *testing.T) {
 	var parsed struct{ Fit, Held []any }
 	if err := json.Unmarshal([]byte(sum), &parsed); err != nil || len(parsed.Fit) != 24 {
 		t.Errorf("%v, %d rows", err, len(parsed.Fit))
+	}
+}
+
+// On a quantised model too a replayed block gives the decoded one's bits: what moves under a strength is not rounding.
+func TestZeroStrengthIsTheBaseOfAQuantisedModel(t *testing.T) {
+	model, files, dir := smollm2(t), newRun(t), newRun(t)
+	mustPlumb(t, "steer", "fit", "--threads", "1", "--model", model, "--sample", "8", "--pooled", "--method", "random", "--layer", "22,27", "--out", files)
+	mustPlumb(t, "steer", "sweep", "--threads", "1", "--model", model, "--sample", "8", "--steer", filepath.Join(files, "random.gguf"),
+		"--operator", "project,add", "--alpha", "0,8", "--placebos", "1", "--bootstrap", "5", "--out", dir)
+	for _, stage := range []string{protocol.FitStage, protocol.HeldStage} {
+		run, items := readRun(t, filepath.Join(dir, stage))
+		base := map[string]record.Record{}
+		moved := 0
+		for _, item := range items {
+			if item.Steering == 0 {
+				base[item.ID] = item
+			}
+		}
+		for _, item := range items {
+			if item.Steering == 0 {
+				continue
+			}
+			same := reflect.DeepEqual(item.Options, base[item.ID].Options)
+			switch zero := run.Steerings[item.Steering-1].Strength == 0; {
+			case zero && !same:
+				t.Errorf("%s: strength zero moved %+v to %+v", item.ID, base[item.ID].Options, item.Options)
+			case !zero && !same:
+				moved++
+			}
+		}
+		if moved == 0 {
+			t.Errorf("%s: nothing moved the scores", stage)
+		}
 	}
 }
 
@@ -246,6 +331,8 @@ func TestSteerSweepRefuses(t *testing.T) {
 		"operator":          {[]string{"--steer", contrast, "--operator", "rotate"}, exitUsage, "rotate"},
 		"sign":              {[]string{"--steer", contrast, "--sign", "*"}, exitUsage, `the sign "*" is neither + nor −`},
 		"no such category":  {[]string{"--steer", contrast, "--category", "Hair"}, exitFailed, `no item is of category "Hair"; the data holds Age, `},
+		"no such fit":       {[]string{"--steer", contrast, "--out-of-domain", files}, exitFailed, filepath.Join(files, "Age", "contrast.gguf") + ": no such file"},
+		"one category":      {[]string{"--steer", contrast, "--out-of-domain", files, "--category", "Age"}, exitFailed, "--out-of-domain needs items of two categories or more; these are all of Age"},
 		"placebos":          {[]string{"--steer", contrast, "--placebos", "-1"}, exitUsage, "--placebos -1"},
 		"both":              {[]string{"--steer", contrast, "--grid", contrast}, exitUsage, "--grid and --steer exclude each other"},
 		"grid of text":      {[]string{"--grid", textFile(t, "x")}, exitFailed, "text: not a grid: "},

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
-	"plumb/audit/bbq"
 	"plumb/audit/protocol"
 	"plumb/audit/record"
 	"plumb/audit/report"
@@ -33,7 +33,7 @@ func checkSweepDir(dir string, resume bool) error {
 	return nil
 }
 
-// scoreUnder puts the questions to the model as it is and then under each configuration, and keeps the scores in the run
+// scoreUnder puts the questions to the model as it is and under each configuration, and keeps the scores in the run
 // directory. Configurations of one layer that stand together are scored batch by batch together.
 func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, tokens tokenizer, list []configuration, dir string, resume bool, notes io.Writer) error {
 	run, n := t.run, t.run.Items
@@ -64,10 +64,14 @@ func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, t
 	return err
 }
 
-// passes scores the n questions under no steering, then under the configurations of a layer at a time.
+// passes scores the n questions under the configurations of a layer at a time, under no steering with the first of them.
 func (t *auditTask) passes(ctx context.Context, s scorer, list []configuration, n int) error {
 	s.steerings = make([][]bindings.Steering, 1)
 	for at := 0; ; {
+		for layer := -1; at < len(list) && (layer < 0 || list[at].recorded.Layers[0] == layer); at++ {
+			layer = list[at].recorded.Layers[0]
+			s.steerings = append(s.steerings, list[at].actions)
+		}
 		if s.run.Done() < s.before+n*len(s.steerings) {
 			if err := s.score(ctx, n, t.question); err != nil {
 				return err
@@ -78,14 +82,11 @@ func (t *auditTask) passes(ctx context.Context, s scorer, list []configuration, 
 			return nil
 		}
 		s.first, s.steerings = at+1, nil
-		for layer := list[at].recorded.Layers[0]; at < len(list) && list[at].recorded.Layers[0] == layer; at++ {
-			s.steerings = append(s.steerings, list[at].actions)
-		}
 	}
 }
 
 // heldOut are the configurations of the held-out half: the selected one, the default if it is another, the rest of the grid
-// for the oracle, the selected one at strength zero, and the placebos.
+// for the oracle, and the controls. Those of a layer stand together.
 func (s *sweep) heldOut(selected, standard configuration) ([]configuration, error) {
 	list := []configuration{selected}
 	add := func(c configuration) {
@@ -102,50 +103,18 @@ func (s *sweep) heldOut(selected, standard configuration) ([]configuration, erro
 			add(c)
 		}
 	}
-	zero, err := selected.file.at(steer.Operator(selected.recorded.Operator), 0, selected.recorded.Layers, heldOut)
+	controls, err := s.controls(selected)
 	if err != nil {
 		return nil, err
 	}
-	add(configuration{*zero.recorded, zero.actions, selected.file})
-	for i := range s.options.placebos {
-		placebo, err := s.placebo(selected, i+1)
-		if err != nil {
-			return nil, err
-		}
-		add(placebo)
+	for _, c := range controls {
+		add(c)
 	}
+	slices.SortStableFunc(list, func(a, b configuration) int { return cmp.Compare(a.recorded.Layers[0], b.recorded.Layers[0]) })
 	for i := range list {
 		list[i].recorded.Half = heldOut
 	}
 	return list, nil
-}
-
-// placebo is a random direction with the norm of the selected one, in its place.
-func (s *sweep) placebo(selected configuration, number int) (configuration, error) {
-	layer := selected.recorded.Layers[0]
-	norm := 1.0
-	for _, l := range selected.file.Layers {
-		if l.Layer == layer {
-			norm = l.Norm
-		}
-	}
-	directions, err := steer.NewRandom(uint64(number), []int{layer}, s.model.Info().Width)
-	if err != nil {
-		return configuration{}, err
-	}
-	if directions, err = directions.WithNorms([]float64{norm}); err != nil {
-		return configuration{}, err
-	}
-	file, err := steer.NewFile(directions, steer.Operator(selected.recorded.Operator), selected.recorded.Strength, nil)
-	if err != nil {
-		return configuration{}, err
-	}
-	drawn := &fittedFile{File: file, path: protocol.PlaceboName(number)}
-	at, err := drawn.at(steer.Operator(selected.recorded.Operator), selected.recorded.Strength, []int{layer}, heldOut)
-	if err != nil {
-		return configuration{}, err
-	}
-	return configuration{*at.recorded, at.actions, drawn}, nil
 }
 
 // curve is the selected construction at every strength of the grid.
@@ -165,15 +134,4 @@ func (s *sweep) curve(selected configuration) ([]configuration, error) {
 		list = append(list, configuration{*at.recorded, at.actions, selected.file})
 	}
 	return list, nil
-}
-
-// abstention is the instruction of the prompt-only control.
-const abstention = "If the text does not say who it is, answer that it cannot be determined."
-
-// abstaining is the task with the instruction before the prompt.
-func (s *sweep) abstaining() (*bbqTask, error) {
-	t := *s.task
-	var err error
-	t.prompt, err = bbq.ParsePrompt(abstention + "\n" + s.task.prompt.String())
-	return &t, err
 }

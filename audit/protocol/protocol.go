@@ -34,9 +34,10 @@ const (
 type Spec struct {
 	Format   int             `json:"format"`
 	Grid     int             `json:"configurations"`
-	Default  record.Steering `json:"default"`  // the configuration that stands beside the selected one
-	Placebos int             `json:"placebos"` // random directions of matched norm
-	Oracle   bool            `json:"oracle"`   // every configuration was evaluated on the held-out half too
+	Default  record.Steering `json:"default"`            // the configuration that stands beside the selected one
+	Placebos int             `json:"placebos"`           // random directions of matched norm
+	Oracle   bool            `json:"oracle"`             // every configuration was evaluated on the held-out half too
+	Wordings []Wording       `json:"wordings,omitempty"` // of the unknown option, under which the selected one was evaluated too
 }
 
 const format = 1
@@ -170,11 +171,12 @@ type Sweep struct {
 	Spec     Spec
 	Fit      *Half
 	Selected int                 // of Fit.Rows
-	Held     *Half               // its rows: the selected configuration, others, placebos
+	Held     *Half               // its rows: the selected configuration, others, controls, placebos
 	Cost     *Cost               // nil if no capability was measured
 	Prompt   *compare.Comparison // nil without the prompt-only control
 	Grid     *Grid
 	ReadOuts []ReadOutRow
+	Wordings []WordingRow
 	Options  Options
 }
 
@@ -217,6 +219,9 @@ func Load(dir string, options Options) (*Sweep, error) {
 	if s.ReadOuts, err = s.readOuts(filepath.Join(dir, HeldStage)); err != nil {
 		return nil, err
 	}
+	if s.Wordings, err = s.wordings(); err != nil {
+		return nil, err
+	}
 	s.Grid = NewGrid(s.Fit)
 	return s, nil
 }
@@ -254,11 +259,29 @@ func (s *Sweep) Oracle() int {
 	return places[best]
 }
 
+// inPlace says whether an intervention acts where, how and as strongly as the selected one. Under a read-out that selects
+// another one than the sweep's own did, the controls do not.
+func (s *Sweep) inPlace(other *record.Steering) bool {
+	selected := s.Steering()
+	return place(other) == place(&selected)
+}
+
+// placebos are those of the held-out rows.
+func (s *Sweep) placebos() []compare.Row {
+	var rows []compare.Row
+	for _, row := range s.Held.Rows {
+		if isPlacebo(*row.Steering) && s.inPlace(row.Steering) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // PlaceboTerms are the placebos' preference terms on the held-out half.
 func (s *Sweep) PlaceboTerms() []float64 {
 	var terms []float64
-	for _, row := range s.Held.Rows {
-		if isPlacebo(*row.Steering) && row.Preference.Change.OK {
+	for _, row := range s.placebos() {
+		if row.Preference.Change.OK {
 			terms = append(terms, row.Preference.Change.V)
 		}
 	}

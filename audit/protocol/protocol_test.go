@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,13 +258,19 @@ func TestJudge(t *testing.T) {
 // A whole sweep from files: selection, default, oracle, verdict, and every format of its report.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	fit, held := []string{"Age/1"}, []string{"Age/2"}
+	fit := []string{"Age/1"}
 	grid := []record.Steering{steering("a.gguf", 1, 8), steering("b.gguf", 1, 8), steering("a.gguf", 3, 8)}
 	half(t, filepath.Join(dir, FitStage), fit, choices{"Age/1": "SSAA"}, grid, []choices{{"Age/1": "SUAU"}, {"Age/1": "SAAA"}, {"Age/1": "SSAA"}})
-	placebos := []record.Steering{steering(PlaceboName(1), 1, 8), steering(PlaceboName(2), 1, 8)}
-	half(t, filepath.Join(dir, HeldStage), held, choices{"Age/2": "SSAA"}, append([]record.Steering{grid[1], grid[0], grid[2]}, placebos...),
-		[]choices{{"Age/2": "SSAA"}, {"Age/2": "SUUU"}, {"Age/2": "AAAA"}, {"Age/2": "SSAA"}, {"Age/2": "SSAA"}})
-	if err := WriteSpec(dir, Spec{Grid: 3, Default: grid[0], Placebos: 2, Oracle: true}); err != nil {
+	// One placebo is of another layer, as it would be of what another read-out selects: it does not count.
+	placebos := []record.Steering{steering(PlaceboName(1), 1, 8), steering(PlaceboName(2), 1, 8), steering(PlaceboName(1), 3, 8)}
+	fitted := []record.Steering{steering(FittedOn("Age", "b.gguf"), 1, 8), steering(FittedOn("SES", "b.gguf"), 1, 8)}
+	before := choices{"Age/2": "SSAA", "SES/1": "SSAA"}
+	half(t, filepath.Join(dir, HeldStage), []string{"Age/2", "SES/1"}, before, slices.Concat([]record.Steering{grid[1], grid[0], grid[2]}, fitted, placebos),
+		[]choices{before, {"Age/2": "SUUU", "SES/1": "SSAA"}, {"Age/2": "AAAA", "SES/1": "SSAA"},
+			{"Age/2": "SAAA", "SES/1": "SSUU"}, {"Age/2": "UUUA", "SES/1": "AAAA"}, before, before, before})
+	short := Wording{"shortened", "Unknown"}
+	half(t, filepath.Join(dir, short.Stage()), []string{"Age/2"}, choices{"Age/2": "SSAU"}, grid[1:2], []choices{{"Age/2": "SUAU"}})
+	if err := WriteSpec(dir, Spec{Grid: 3, Default: grid[0], Placebos: 2, Oracle: true, Wordings: []Wording{short}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteSpec(dir, Spec{Grid: 4}); err == nil || !strings.Contains(err.Error(), "holds another sweep") {
@@ -275,6 +282,19 @@ func TestSweep(t *testing.T) {
 	}
 	if s.Selected != 1 || s.Oracle() != 2 || len(s.PlaceboTerms()) != 2 {
 		t.Errorf("selected %d, oracle %d, placebos %v", s.Selected, s.Oracle(), s.PlaceboTerms())
+	}
+	// The matrix, by hand: of four items each, how many went to U, and dpref after less before.
+	for i, want := range []struct {
+		fitted, evaluated string
+		prU, dpref        float64
+	}{{"Age", "Age", 0, -0.25}, {"Age", "SES", 0.5, 0.5}, {"SES", "Age", 0.75, -0.5}, {"SES", "SES", 0, -0.5}} {
+		c := s.Transfers()[i]
+		if c.Fitted != want.fitted || c.Evaluated != want.evaluated || c.Row.Items != 4 || c.Row.PrU.V != want.prU || c.Row.DPref.V != want.dpref {
+			t.Errorf("%+v, want %+v", c, want)
+		}
+	}
+	if w := s.Wordings; len(w) != 2 || w[0].PrU.V != 0 || w[0].Row.PrU.V != 0 || w[1].PrU.V != 0.25 || w[1].Row.PrU.V != 0.25 {
+		t.Errorf("%+v", w)
 	}
 	r := NewReport(s, DefaultThresholds())
 	if r.Judged.Accepted || !strings.Contains(r.Judged.Decision(), "Rejected: b, layer 1, project 8 (preference against placebo failed; capability knee not measured)") {
@@ -288,7 +308,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg ", "All configurations, fit half", "oracle", "Rejected: b, layer 1"} {
+	for _, want := range []string{"<svg ", "All configurations, fit half", "oracle", "Rejected: b, layer 1", "Fitted on", "Wording"} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("the page lacks %q", want)
 		}

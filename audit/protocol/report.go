@@ -95,12 +95,19 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		Default  *compare.Row  `json:"default_held_out"`
 		Oracle   *compare.Row  `json:"oracle_held_out"` // null without --oracle
 		Placebos []float64     `json:"placebo_preference"`
+		Prompt   *compare.Row  `json:"prompt_only"` // null without --prompt-only
+		Transfer []Transfer    `json:"out_of_domain"`
+		Wordings []WordingRow  `json:"wordings"`
 		Cost     []CostPoint   `json:"capability"`
 		Fit      []compare.Row `json:"fit"`
 		Held     []compare.Row `json:"held_out"`
 	}{
 		Model: r.Fit.Base.Info.Model, Verdict: r.Judged, Grid: r.Grid, Selected: r.Held.Rows[r.Held.find(r.Steering())],
 		Default: r.heldRow(r.Held.find(r.Spec.Default)), Oracle: r.heldRow(r.Oracle()), Placebos: r.PlaceboTerms(), Fit: r.Fit.Rows, Held: r.Held.Rows,
+		Transfer: r.Transfers(), Wordings: r.Wordings,
+	}
+	if r.Prompt != nil {
+		out.Prompt = &compare.Summarize([]*compare.Comparison{r.Prompt})[0]
 	}
 	if r.Cost != nil {
 		out.Cost = r.Cost.Points

@@ -16,7 +16,14 @@ import (
 
 // tables are those that every format has.
 func (r *Report) tables() []report.Table {
-	list := []report.Table{r.verdictTable(), r.heldTable(), r.scoresTable(), r.gridTable()}
+	list := []report.Table{r.verdictTable(), r.heldTable(), r.scoresTable()}
+	if transfers := r.Transfers(); len(transfers) > 0 {
+		list = append(list, transferTable(transfers))
+	}
+	if len(r.Wordings) > 0 {
+		list = append(list, wordingTable(r.Wordings))
+	}
+	list = append(list, r.gridTable())
 	if m := r.Grid.Matched; m != nil {
 		list = append(list, matchedTable(m))
 	}
@@ -92,12 +99,12 @@ func (r *Report) heldTable() report.Table {
 		}
 		t.Rows = append(t.Rows, append([]string{s.role, name}, changes(&s.row)...))
 	}
-	if terms := r.PlaceboTerms(); len(terms) > 0 {
-		row := []string{"placebos", fmt.Sprintf("%d random directions, median", len(terms))}
+	if placebos := r.placebos(); len(placebos) > 0 {
+		row := []string{"placebos", fmt.Sprintf("%d random directions, median", len(placebos))}
 		for i := range rowValues(&compare.Row{}) {
 			var values []float64
-			for k := range r.Held.Rows {
-				if q := rowValues(&r.Held.Rows[k])[i]; isPlacebo(*r.Held.Rows[k].Steering) && q.value.OK {
+			for k := range placebos {
+				if q := rowValues(&placebos[k])[i]; q.value.OK {
 					values = append(values, q.value.V)
 				}
 			}
@@ -193,6 +200,10 @@ func matchedTable(m *Matched) report.Table {
 
 func (r *Report) costTable() report.Table {
 	t := report.Table{Title: "Capability of the selected construction", Header: []string{"Strength", "MMLU", "Change", "Perplexity", "Ratio"}}
+	t.Note = "Capability knee: none of these strengths."
+	if knee, ok := r.Cost.Knee(r.Judged.Thresholds.PerplexityRise); ok {
+		t.Note = fmt.Sprintf("Capability knee: strength %g.", knee)
+	}
 	row := func(strength float64, accuracy, change string, perplexity, ratio string) {
 		t.Rows = append(t.Rows, []string{strconv.FormatFloat(strength, 'g', -1, 64), accuracy, change, perplexity, ratio})
 	}
