@@ -169,8 +169,8 @@ type configuration struct {
 	file     *fittedFile
 }
 
-// configurations are the grid's, ordered by layer, so that those of a layer stand together, then by file, operator, strength
-// and sign. Every file must have every layer.
+// configurations are the grid's, ordered by layer, then by file, operator, strength and sign. Every file must have every
+// layer.
 func (g *grid) configurations(model *openedModel, half string, notes io.Writer) ([]configuration, error) {
 	var files []*fittedFile
 	layers := g.Layers

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"plumb/audit/protocol"
 	"plumb/audit/record"
@@ -34,7 +33,7 @@ func checkSweepDir(dir string, resume bool) error {
 }
 
 // scoreUnder puts the questions to the model as it is and under each configuration, and keeps the scores in the run
-// directory. Configurations of one layer that stand together are scored batch by batch together.
+// directory.
 func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, tokens tokenizer, list []configuration, dir string, resume bool, notes io.Writer) error {
 	run, n := t.run, t.run.Items
 	tokens.model.describe(&run, session)
@@ -64,29 +63,32 @@ func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, t
 	return err
 }
 
-// passes scores the n questions under the configurations of a layer at a time, under no steering with the first of them.
+// setsAPass is how many configurations are scored together: of all of them, a batch's residual stream is in memory at a time.
+const setsAPass = 64
+
+// passes scores the n questions under no steering and the first configurations, batch by batch together, then under the next.
 func (t *auditTask) passes(ctx context.Context, s scorer, list []configuration, n int) error {
 	s.steerings = make([][]bindings.Steering, 1)
-	for at := 0; ; {
-		for layer := -1; at < len(list) && (layer < 0 || list[at].recorded.Layers[0] == layer); at++ {
-			layer = list[at].recorded.Layers[0]
-			s.steerings = append(s.steerings, list[at].actions)
+	for {
+		some := list[:min(setsAPass, len(list))]
+		for _, c := range some {
+			s.steerings = append(s.steerings, c.actions)
 		}
 		if s.run.Done() < s.before+n*len(s.steerings) {
 			if err := s.score(ctx, n, t.question); err != nil {
 				return err
 			}
 		}
-		s.before += n * len(s.steerings)
-		if at == len(list) {
+		if list = list[len(some):]; len(list) == 0 {
 			return nil
 		}
-		s.first, s.steerings = at+1, nil
+		s.before += n * len(s.steerings)
+		s.first, s.steerings = s.first+len(s.steerings), nil
 	}
 }
 
 // heldOut are the configurations of the held-out half: the selected one, the default if it is another, the rest of the grid
-// for the oracle, and the controls. Those of a layer stand together.
+// for the oracle, and the controls.
 func (s *sweep) heldOut(selected, standard configuration) ([]configuration, error) {
 	list := []configuration{selected}
 	add := func(c configuration) {
@@ -110,7 +112,6 @@ func (s *sweep) heldOut(selected, standard configuration) ([]configuration, erro
 	for _, c := range controls {
 		add(c)
 	}
-	slices.SortStableFunc(list, func(a, b configuration) int { return cmp.Compare(a.recorded.Layers[0], b.recorded.Layers[0]) })
 	for i := range list {
 		list[i].recorded.Half = heldOut
 	}
