@@ -181,7 +181,7 @@ func summaryTable(rows []Row, brief bool) table {
 	}
 	for _, r := range rows {
 		cells := []string{
-			r.Name + "\n" + r.method(), signed(r.PrS), signed(r.PrU), signed(r.DPref), signed(r.Composition.Change), signed(r.Preference.Change),
+			r.label(), signed(r.PrS), signed(r.PrU), signed(r.DPref), signed(r.Composition.Change), signed(r.Preference.Change),
 			r.CompositionShare.String(), signed(r.SAmb), signed(r.SDis), signed(r.AccuracyDisambig), plain(r.FlippedDisambig),
 		}
 		if brief {
@@ -194,6 +194,14 @@ func summaryTable(rows []Row, brief bool) table {
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
+}
+
+// label is the run's name, and its intervention where the name, as a grid gives it, does not say it already.
+func (r Row) label() string {
+	if r.Steering != nil && strings.HasPrefix(r.Name, r.Steering.Method+", ") {
+		return r.Name
+	}
+	return r.Name + "\n" + r.method()
 }
 
 // method is the row's intervention in a few words.
