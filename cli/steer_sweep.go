@@ -158,6 +158,11 @@ func runSteerSweep(c *cli.Context, o *sweepOptions) error {
 	if err := s.readTransfers(); err != nil {
 		return err
 	}
+	if o.promptOnly {
+		if s.abstain, err = s.abstaining(); err != nil {
+			return err
+		}
+	}
 	if s.session, err = model.scoringSession(); err != nil {
 		return err
 	}
@@ -186,6 +191,7 @@ type sweep struct {
 	fit, held      []bbq.Item
 	categories     []string               // of the held-out items
 	transfers      map[string]*fittedFile // the grid's files as fitted on one category, by protocol.FittedOn
+	abstain        *bbqTask               // the task with an instruction to abstain; nil without that control
 	dir            string
 	notes          io.Writer
 }
@@ -252,12 +258,8 @@ func (s *sweep) run(ctx context.Context, cost *capabilityTask) error {
 	if err := s.stage(ctx, protocol.HeldStage, s.task, s.held, held); err != nil {
 		return err
 	}
-	if s.options.promptOnly {
-		abstaining, err := s.abstaining()
-		if err != nil {
-			return err
-		}
-		if err := s.stage(ctx, protocol.PromptOnly, abstaining, s.held, nil); err != nil {
+	if s.abstain != nil {
+		if err := s.stage(ctx, protocol.PromptOnly, s.abstain, s.held, nil); err != nil {
 			return err
 		}
 	}

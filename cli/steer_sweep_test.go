@@ -134,6 +134,11 @@ func TestSteerSweep(t *testing.T) {
 			}
 		}
 	}
+	// The instruction to abstain follows the question.
+	abstaining, _ := readRun(t, filepath.Join(dir, protocol.PromptOnly))
+	if p := abstaining.Prompt.Template; !strings.HasPrefix(p, "{{.Question}}\nIf the text does not say") {
+		t.Errorf("the prompt is %q", p)
+	}
 	// The matrix is whole, and its rows are of different directions.
 	categories := map[string]bool{}
 	for _, item := range s.Held.Base.Items {
@@ -332,6 +337,7 @@ func TestSteerSweepRefuses(t *testing.T) {
 		"sign":              {[]string{"--steer", contrast, "--sign", "*"}, exitUsage, `the sign "*" is neither + nor −`},
 		"no such category":  {[]string{"--steer", contrast, "--category", "Hair"}, exitFailed, `no item is of category "Hair"; the data holds Age, `},
 		"no such fit":       {[]string{"--steer", contrast, "--out-of-domain", files}, exitFailed, filepath.Join(files, "Age", "contrast.gguf") + ": no such file"},
+		"no question":       {[]string{"--steer", contrast, "--prompt-only", "--prompt", textFile(t, "{{.Context}}")}, exitFailed, "--prompt-only: the prompt template has no {{.Question}}"},
 		"one category":      {[]string{"--steer", contrast, "--out-of-domain", files, "--category", "Age"}, exitFailed, "--out-of-domain needs items of two categories or more; these are all of Age"},
 		"placebos":          {[]string{"--steer", contrast, "--placebos", "-1"}, exitUsage, "--placebos -1"},
 		"both":              {[]string{"--steer", contrast, "--grid", contrast}, exitUsage, "--grid and --steer exclude each other"},

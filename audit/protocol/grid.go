@@ -1,13 +1,11 @@
 package protocol
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"plumb/audit/compare"
 	"plumb/audit/metric"
-	"plumb/audit/record"
 	"plumb/audit/stats"
 )
 
@@ -187,11 +185,6 @@ func newGap(h *Half) Gap {
 	}
 	g.SignP = stats.SignTest(g.Positive, g.Negative)
 	return g
-}
-
-// place is where a direction was tried.
-func place(s *record.Steering) string {
-	return fmt.Sprintf("layer %v, %s %g", s.Layers, s.Operator, s.Strength)
 }
 
 func newMatched(rows []compare.Row) *Matched {

@@ -91,7 +91,13 @@ func IsSweep(dir string) bool {
 
 // Name is an intervention in a few words: "gcd, layer 19, project 8".
 func Name(s record.Steering) string {
-	return fmt.Sprintf("%s, layer %s, %s %g", strings.TrimSuffix(s.Name, ".gguf"), strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Layers), " ", "+"), "[]"), s.Operator, s.Strength)
+	return strings.TrimSuffix(s.Name, ".gguf") + ", " + place(&s)
+}
+
+// place is where a direction was tried, how, and how strongly.
+func place(s *record.Steering) string {
+	layers := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Layers), " ", "+"), "[]")
+	return fmt.Sprintf("layer %s, %s %g", layers, s.Operator, s.Strength)
 }
 
 // placeboPrefix begins the names of placebos.
