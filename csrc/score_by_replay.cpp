@@ -80,7 +80,7 @@ bool score_job::score_by_replay(const trie_layout & layout) {
             }
             replay block(recorded, b, all);
             block.graph().output(block.output());
-            block.graph().prepare();
+            block.prepare();
             for (climbing & c : others) {
                 if (c.lowest >= b) {
                     continue;

@@ -64,7 +64,7 @@ std::vector<const traced *> frontier(const trace & recorded, int32_t b) {
 }
 
 replay::replay(const trace & recorded, int32_t b, devices & all, size_t room_a_node, const std::vector<int32_t> * picks)
-    : recorded(recorded), b(b) {
+    : recorded(recorded), b(b), forwards_only(room_a_node == 0) {
     const int32_t begin = recorded.block_begin(b), end = recorded.block_end(b);
     const size_t  n = (size_t) (end - begin);
     work            = std::make_unique<workspace>(device_of(recorded, b, all), n * (room_a_node + 4) + 64);
@@ -80,6 +80,13 @@ replay::replay(const trace & recorded, int32_t b, devices & all, size_t room_a_n
     }
     for (int32_t i = begin; i < end; i++) {
         clone(*recorded.nodes()[i]);
+    }
+}
+
+void replay::prepare() {
+    work->prepare();
+    for (ggml_tensor * node : order) {
+        compute_gelu_exactly(node);
     }
 }
 
@@ -176,7 +183,7 @@ ggml_tensor * replay::clone_operator(const traced & t) {
         ggml_tensor * into = source(t.src[2]);
         return ggml_set_rows(work->context(), into, source(t.src[0]), source(t.src[1]));
     }
-    if (reads_gelu_table(t.op, t.op_params) && t.type == GGML_TYPE_F32 && work->where().is_cpu()) {
+    if (!forwards_only && reads_gelu_table(t.op, t.op_params) && t.type == GGML_TYPE_F32 && work->where().is_cpu()) {
         work->require(9);
         ggml_tensor * linear = t.src[1] ? source(t.src[1]) : nullptr;
         return gelu_of_exact_operators(work->context(), t.op, t.op_params, source(t.src[0]), linear,

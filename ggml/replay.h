@@ -24,8 +24,9 @@ std::vector<const traced *> frontier(const trace & recorded, int32_t b);
 
 class replay {
   public:
-    // Clones all of block b. room_a_node: for how many tensors more, a node of the block, the graph has room.
-    // Throws graph_error where the block cannot be replayed.
+    // Clones all of block b. room_a_node: for how many tensors more, a node of the block, the graph has room; with any, to
+    // be differentiated, it holds nothing but operators that have rules. Throws graph_error where the block cannot be
+    // replayed.
     //
     // picks, if not null, holds a column for each row of the block's output, which is then [1, rows]: the picked elements
     // alone. That saves most of a language model's head. Where the output is not, in the end, a product with a weight,
@@ -34,6 +35,9 @@ class replay {
            const std::vector<int32_t> * picks = nullptr);
 
     workspace & graph() { return *work; }
+
+    // Makes the graph ready to be run forwards alone, by the kernels that the recorded graph ran by: to the same bits.
+    void prepare();
 
     // The block's input: fill it before each run, then the output is the boundary above.
     ggml_tensor * input() { return residual; }
@@ -61,6 +65,7 @@ class replay {
 
     const trace &                                     recorded;
     int32_t                                           b;
+    const bool                                        forwards_only;
     std::unique_ptr<workspace>                        work;
     ggml_tensor *                                     residual = nullptr;
     std::unordered_map<const traced *, ggml_tensor *> clones;

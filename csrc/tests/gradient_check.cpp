@@ -120,7 +120,7 @@ double replayed_logits(llama_model * model, const std::vector<llama_token> & tok
     for (int32_t b = 1; b <= n_layer; b++) {
         replay block(recorded, b, all);
         block.graph().output(block.output());
-        block.graph().prepare();
+        block.prepare();
         ggml_backend_tensor_set(block.input(), x.data(), 0, x.size());
         block.graph().run();
         x.resize(ggml_nbytes(block.output()));

@@ -129,7 +129,7 @@ TEST(replay, gives_what_the_program_computed_bit_for_bit) {
     for (int32_t b = 1; b < 4; b++) {
         replay block(recorded, b, all);
         block.graph().output(block.output());
-        block.graph().prepare();
+        block.prepare();
         for (int again = 0; again < 2; again++) {
             const auto & in = recorded.boundary(b - 1).value;
             ggml_backend_tensor_set(block.input(), in.data(), 0, in.size());
@@ -154,7 +154,7 @@ TEST(replay, of_picked_elements_is_those_of_the_whole) {
     replay                     block(recorded, 3, all, 0, &columns);
     ASSERT_TRUE(block.picked());
     block.graph().output(block.output());
-    block.graph().prepare();
+    block.prepare();
     const auto & in = recorded.boundary(2).value;
     ggml_backend_tensor_set(block.input(), in.data(), 0, in.size());
     block.graph().run();
