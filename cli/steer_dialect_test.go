@@ -185,6 +185,10 @@ func TestDialectSteering(t *testing.T) {
 	} else { // a random model may have no layer that helps
 		contains(t, err.Error(), "no R is negative")
 	}
+	mustPlumb(t, append(fit, "--layer", "0,1", "--sample", "5")...)
+	if file, err := steer.ReadFile(fitted); err != nil || file.Fit.Items != 5 {
+		t.Errorf("%+v, %v", file, err)
+	}
 	mustPlumb(t, append(fit, "--layer", "0,1")...)
 	file, err := steer.ReadFile(fitted)
 	if err != nil {
@@ -246,6 +250,7 @@ func TestDialectSteering(t *testing.T) {
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--sample", "-2"}, exitUsage, "not negative"},
 	} {
 		_, _, err := plumb(append([]string{"steer"}, test.arguments...)...)
 		refused(t, err, test.status, test.want)
