@@ -165,7 +165,7 @@ func TestOddPairs(t *testing.T) {
 	}
 	words := pairsFile(t, "words.csv", "aae,sae\nFinna!,Soon!\n")
 	_, _, err = plumb(auditDialect(model, newRun(t), "--data", words)...)
-	refused(t, err, exitFailed, "LP could be measured on none of the pairs, 1; the first failure, 1/aae/continuation: a sentence of one word cannot be cut")
+	refused(t, err, exitFailed, "LP could be measured on none of the pairs, 1; the first failure, words/2/continuation/aae: a sentence of one word cannot be cut")
 	if _, _, err := plumb(auditDialect(model, newRun(t), "--data", data, "--strict")...); err == nil {
 		t.Error("--strict takes a bad row")
 	}
