@@ -151,7 +151,7 @@ func TestOddPairs(t *testing.T) {
 	}
 	contains(t, errors["word/continuation"], "a sentence of one word cannot be cut")
 	contains(t, errors["long/sentiment"], "the context holds 4096")
-	contains(t, errors["long/continuation"], "the context holds 4,096")
+	contains(t, errors["long/continuation"], "one of up to 512 can be cut")
 
 	r, err := dialect.New(dir, 10, false)
 	if err != nil {
@@ -163,6 +163,9 @@ func TestOddPairs(t *testing.T) {
 			t.Errorf("a pair with identical sides has LP %v", lp)
 		}
 	}
+	words := pairsFile(t, "words.csv", "aae,sae\nFinna!,Soon!\n")
+	_, _, err = plumb(auditDialect(model, newRun(t), "--data", words)...)
+	refused(t, err, exitFailed, "LP could be measured on none of the pairs, 1; the first failure, words/2/continuation/aae: a sentence of one word cannot be cut")
 	if _, _, err := plumb(auditDialect(model, newRun(t), "--data", data, "--strict")...); err == nil {
 		t.Error("--strict takes a bad row")
 	}

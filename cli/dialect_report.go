@@ -69,8 +69,13 @@ func reportDialect(dir string, options dialectOutput, out io.Writer) error {
 	if err == nil && options.table() {
 		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
-	if failures := r.Summary.Failures; err == nil && len(failures) == r.Done && r.Done > 0 {
+	failures := r.Summary.Failures
+	switch {
+	case err != nil || len(failures) == 0:
+	case len(failures) == r.Done:
 		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", report.Thousands(len(failures)), failures[0].ID, failures[0].Reason)
+	case r.Finished() && !r.Summary.Values[dialect.LP].OK:
+		err = fmt.Errorf("LP could be measured on none of the pairs, %s; the first failure, %s: %s", report.Thousands(r.Summary.Pairs), failures[0].ID, failures[0].Reason)
 	}
 	return err
 }

@@ -126,8 +126,9 @@ func unit(state []float32) []float64 {
 func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([][][]float64, error) {
 	var requests []bindings.Request
 	for _, sequence := range sequences {
-		if most := s.session.Layout().Context; len(sequence) > most {
-			return nil, &bindings.Error{Status: bindings.StatusTooLong, Message: fmt.Sprintf("the sentence is %s tokens; the context holds %s", report.Thousands(len(sequence)), report.Thousands(most))}
+		// in more than one graph, every token's state would cost the whole sentence before it
+		if most := s.session.Layout().BatchRows; len(sequence) > most {
+			return nil, &bindings.Error{Status: bindings.StatusTooLong, Message: fmt.Sprintf("the sentence is %s tokens; one of up to %s can be cut", report.Thousands(len(sequence)), report.Thousands(most))}
 		}
 		requests = append(requests, prefixes(sequence)...)
 	}

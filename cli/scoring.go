@@ -216,17 +216,24 @@ func (s *scorer) batch(ctx context.Context, waiting []waiting) ([]record.Record,
 	}
 	var group []record.Record
 	for i, scores := range all {
-		for _, w := range waiting {
-			score := bindings.Score{Err: w.err}
-			if w.err == nil {
-				score, scores = scores[0], scores[1:]
-			}
-			r := scored(w.question.record, score)
-			r.Index, r.Steering = s.run.Next()+len(group), s.first+i
-			group = append(group, r)
-		}
+		group = append(group, recordsOf(waiting, scores, s.run.Next()+len(group), s.first+i)...)
 	}
 	return group, nil
+}
+
+// recordsOf are the records of questions with the scores of their requests, numbered from index on.
+func recordsOf(waiting []waiting, scores []bindings.Score, index, steering int) []record.Record {
+	var list []record.Record
+	for i, w := range waiting {
+		score := bindings.Score{Err: w.err}
+		if w.err == nil {
+			score, scores = scores[0], scores[1:]
+		}
+		r := scored(w.question.record, score)
+		r.Index, r.Steering = index+i, steering
+		list = append(list, r)
+	}
+	return list
 }
 
 // scored returns the record with its options' log-probabilities, or with the reason why there are none.

@@ -29,6 +29,9 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if options.trace != "" && options.layers != "" {
 		return usageError("--trace chooses the layers and their weights; leave out --layer")
 	}
+	if options.sample < 0 {
+		return usageError("--sample %d: a number of pairs is not negative", options.sample)
+	}
 	data := dialectData{data: options.data, lexicon: options.lexicon, embedModel: options.embed, strict: options.strict, splitSeed: options.splitSeed}
 	task, err := data.read(notes)
 	if err != nil {
@@ -66,6 +69,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if err := task.take(ctx, dialect.SplitDirection, options.splitSeed); err != nil {
 		return err
 	}
+	task.draw(options.sample, options.seed)
 	fit, leftOut, err := fitDialect(ctx, model, session, task, layers, notes)
 	if err != nil {
 		return err

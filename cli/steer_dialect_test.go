@@ -185,6 +185,10 @@ func TestDialectSteering(t *testing.T) {
 	} else { // a random model may have no layer that helps
 		contains(t, err.Error(), "no R is negative")
 	}
+	mustPlumb(t, append(fit, "--layer", "0,1", "--sample", "5")...)
+	if file, err := steer.ReadFile(fitted); err != nil || file.Fit.Items != 5 {
+		t.Errorf("%+v, %v", file, err)
+	}
 	mustPlumb(t, append(fit, "--layer", "0,1")...)
 	file, err := steer.ReadFile(fitted)
 	if err != nil {
@@ -204,11 +208,33 @@ func TestDialectSteering(t *testing.T) {
 	refused(t, err, exitFailed, "layer 0")
 
 	sweep := filepath.Join(dir, "sweep")
-	out, _ = mustPlumb(t, "steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep)
+	sweepAgain := []string{"steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep}
+	out, _ = mustPlumb(t, sweepAgain...)
 	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
 	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
 		t.Errorf("%+v", steered)
+	}
+	// All strengths are scored together; each alone gives the same, and a sweep that was cut goes on to the same bytes.
+	alone := newRun(t)
+	mustPlumb(t, auditDialect(model, alone, "--sample", "8", "--steer", fitted, "--alpha", "0.5")...)
+	_, together := readRun(t, filepath.Join(sweep, "multi-0.5"))
+	_, items = readRun(t, alone)
+	for i, r := range items {
+		for k, o := range r.Options {
+			if other := together[i].Options[k]; together[i].ID != r.ID || math.Abs(o.Sum-other.Sum) > 1e-3 {
+				t.Errorf("%s: %v alone, %s: %v in the sweep", r.ID, o.Sum, together[i].ID, other.Sum)
+			}
+		}
+	}
+	cut := filepath.Join(sweep, "single-0.5", record.ItemsFile)
+	before = readFile(t, cut)
+	if err := os.Truncate(cut, int64(len(before)/2)); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := mustPlumb(t, append(sweepAgain, "--resume")...)
+	if again != out || string(readFile(t, cut)) != string(before) {
+		t.Error("the sweep that went on is another")
 	}
 	out, _ = mustPlumb(t, "compare", filepath.Join(sweep, "base"), filepath.Join(sweep, "multi-0.5"), filepath.Join(sweep, "prompt"))
 	contains(t, out, "dialect.gguf × 0.5", "instructed")
@@ -224,6 +250,7 @@ func TestDialectSteering(t *testing.T) {
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--sample", "-2"}, exitUsage, "not negative"},
 	} {
 		_, _, err := plumb(append([]string{"steer"}, test.arguments...)...)
 		refused(t, err, test.status, test.want)

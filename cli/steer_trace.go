@@ -139,6 +139,9 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err == nil && options.table() {
 		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
+	if n := len(trace.Failures); err == nil && n > 0 && n == trace.Done {
+		err = fmt.Errorf("none of the %s pairs could be traced; the first, %s: %s", report.Thousands(n), trace.Failures[0].ID, trace.Failures[0].Reason)
+	}
 	return err
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/dialect"
-	"plumb/bindings"
 	"plumb/steer"
 )
 
@@ -127,26 +126,29 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	}
 	defer s.close()
 
-	baseline, err := s.audit(ctx, filepath.Join(dir, "base"), nil, "")
-	if err != nil {
-		return err
-	}
-	sweep := dialect.SweepRuns{Base: baseline}
+	sweep := dialect.SweepRuns{Base: filepath.Join(dir, "base"), Prompt: filepath.Join(dir, "prompt")}
+	runs := []sweepRun{{dir: sweep.Base}}
 	for _, strategy := range []struct {
 		name   string
 		layers string
-		runs   *[]string
+		dirs   *[]string
 	}{{"multi", "", &sweep.Multi}, {"single", strconv.Itoa(heaviest.Layer), &sweep.Single}} {
 		for _, beta := range betas[1:] {
 			steering := &steerOptions{file: options.steer, alpha: strconv.FormatFloat(beta, 'g', -1, 64), layers: strategy.layers, half: heldOut}
-			run, err := s.audit(ctx, filepath.Join(dir, strategy.name+"-"+steering.alpha), steering, "")
+			loaded, err := steering.load(s.model, io.Discard)
 			if err != nil {
 				return err
 			}
-			*strategy.runs = append(*strategy.runs, run)
+			loaded.recorded.Half = base.split
+			run := sweepRun{dir: filepath.Join(dir, strategy.name+"-"+steering.alpha), steering: loaded}
+			runs = append(runs, run)
+			*strategy.dirs = append(*strategy.dirs, run.dir)
 		}
 	}
-	if sweep.Prompt, err = s.audit(ctx, filepath.Join(dir, "prompt"), nil, dialect.PromptingInstruction); err != nil {
+	if err := s.audit(ctx, runs, ""); err != nil {
+		return err
+	}
+	if err := s.audit(ctx, []sweepRun{{dir: sweep.Prompt}}, dialect.PromptingInstruction); err != nil {
 		return err
 	}
 	r, err := dialect.NewSweep(sweep, options.bootstrap)
@@ -161,67 +163,4 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 		_, err = fmt.Fprintf(out, "Report: %s\n", path)
 	}
 	return err
-}
-
-// sweeper audits the same pairs again and again.
-type sweeper struct {
-	options *auditDialectOptions
-	task    *dialectTask
-	model   *openedModel
-	session *bindings.Session
-	tokens  tokenizer
-	notes   io.Writer
-}
-
-func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Writer) (*sweeper, error) {
-	s := &sweeper{options: options, notes: notes}
-	var err error
-	if s.task, err = options.dialectData.read(notes); err != nil {
-		return nil, err
-	}
-	if s.task.asking, err = options.asking(s.task.lexicon); err != nil {
-		return nil, err
-	}
-	if s.model, err = options.open(bindings.ModelOptions{}); err != nil {
-		return nil, err
-	}
-	if s.session, err = s.model.scoringSession(); err != nil {
-		s.model.Close()
-		return nil, err
-	}
-	if s.tokens, err = s.model.tokenizer(s.session.Layout().Context, false); err == nil {
-		s.task.cutter, err = options.segmenter(s.model, s.session, options.threads)
-	}
-	if err == nil {
-		err = s.task.take(ctx, options.split, options.splitSeed)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	s.task.draw(options.sample, options.seed)
-	return s, nil
-}
-
-func (s *sweeper) close() {
-	if s.task.cutter != nil {
-		s.task.cutter.close()
-	}
-	s.session.Close()
-	s.model.Close()
-}
-
-// audit makes a run, or goes on with it, and returns its directory.
-func (s *sweeper) audit(ctx context.Context, dir string, steering *steerOptions, instruction string) (string, error) {
-	s.task.asking.Instruction, s.task.at = instruction, -1
-	var loaded *intervention
-	if steering != nil {
-		var err error
-		if loaded, err = steering.load(s.model, io.Discard); err != nil {
-			return "", err
-		}
-		loaded.recorded.Half = s.options.split
-	}
-	err := auditPairs(ctx, dir, s.options.resume, s.task, s.session, s.tokens, loaded, s.notes)
-	return dir, err
 }

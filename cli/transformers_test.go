@@ -6,16 +6,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/record"
+	"plumb/bindings"
 	"plumb/internal/shared"
 	thirdparty "plumb/third_party"
 )
@@ -186,4 +189,85 @@ func TestDialectEqualsTransformers(t *testing.T) {
 		}
 	}
 	t.Logf("%d metrics of %d pairs, at most %.2g apart", len(want.Metrics), len(want.Pairs), worst)
+}
+
+// Causal tracing of pairs with fixed segments against transformers on the same F32 weights, with the same noise: b_AAE and
+// every R within 1e-3, and so every layer's.
+func TestTraceEqualsTransformers(t *testing.T) {
+	var want struct {
+		Seed     uint64
+		Layers   []float64
+		Examples []struct {
+			ID        string
+			Sigma     float64
+			Positions []int
+			Corrupted float64
+			Effects   [][]float64
+		}
+	}
+	values, err := os.ReadFile("../third_party/reference/dialect_trace_smollm2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(values, &want); err != nil {
+		t.Fatal(err)
+	}
+	path := f32SmolLM2(t, t.TempDir())
+	ownCache(t)
+	model, err := (&modelOptions{model: path, threads: 1}).open(bindings.ModelOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	session, err := model.scoringSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	tokens, err := model.tokenizer(session.Layout().Context, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lexicon, err := dialect.PaperLexicon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := dialect.Read([]string{"../third_party/reference/dialect_pairs.jsonl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := map[string]*dialect.Pair{}
+	for i := range data.Pairs {
+		pairs[data.Pairs[i].ID] = &data.Pairs[i]
+	}
+	tr := tracer{model, session, tokens, lexicon, want.Seed}
+	var records []record.Record
+	worst := 0.0
+	apart := func(what string, ours, theirs float64) {
+		worst = max(worst, math.Abs(ours-theirs))
+		if !(math.Abs(ours-theirs) <= 1e-3) {
+			t.Errorf("%s: %v, transformers %v", what, ours, theirs)
+		}
+	}
+	for _, e := range want.Examples {
+		r, err := tr.pair(context.Background(), pairs[e.ID])
+		if err != nil || r.Error != "" {
+			t.Fatal(e.ID, r.Error, err)
+		}
+		if !slices.Equal(r.Trace.Positions, e.Positions) {
+			t.Fatalf("%s: markers' tokens %v, transformers %v", e.ID, r.Trace.Positions, e.Positions)
+		}
+		apart(e.ID+", sigma", r.Trace.Sigma, e.Sigma)
+		apart(e.ID+", b_AAE corrupted", r.Trace.Corrupted, e.Corrupted)
+		for l := range e.Effects {
+			for k := range e.Effects[l] {
+				apart(fmt.Sprintf("%s, layer %d, token %d", e.ID, l, e.Positions[k]), r.Trace.Effects[l][k], e.Effects[l][k])
+			}
+		}
+		records = append(records, r)
+	}
+	for _, l := range dialect.LayerEffects(records, model.Info().Layers, 2) {
+		apart(fmt.Sprintf("R of layer %d", l.Layer), l.R.V, want.Layers[l.Layer])
+	}
+	t.Logf("%d examples, %d layers, at most %.2g apart", len(records), len(want.Layers), worst)
 }

@@ -32,6 +32,8 @@ type answer struct {
 // tasks is what may be asked for; llama.go adds two.
 var tasks = map[string]func(*bench, request) (answer, error){
 	"score":     (*bench).score,         // every option of every item
+	"pairs":     (*bench).pairs,         // both continuations after both contexts of every pair of sentences
+	"trace":     (*bench).trace,         // one context: every layer's state at every token of its marker restored in turn
 	"sweep":     (*bench).sweep,         // the same under each of the strengths of a projection after a layer
 	"contrast":  (*bench).contrast,      // the residual stream after layers at the last token of the biased and anti option
 	"gradients": (*bench).takeGradients, // of every option's mean raw logit, after layers, at the last prompt token
@@ -41,7 +43,7 @@ type bench struct {
 	path    string
 	model   *bindings.Model
 	session *bindings.Session
-	samples []sample
+	samples
 
 	gradients *bindings.Gradients // opened when they are first asked for, since they count as memory
 }
@@ -67,9 +69,9 @@ func (b *bench) close() {
 	b.model.Close()
 }
 
-func (b *bench) requests() []bindings.Request {
+func requestsOf(samples []sample) []bindings.Request {
 	var requests []bindings.Request
-	for _, s := range b.samples {
+	for _, s := range samples {
 		requests = append(requests, bindings.Request{Prompt: s.Prompt, Continuations: s.Options})
 	}
 	return requests
@@ -86,7 +88,7 @@ func (b *bench) scoreBatch(requests []bindings.Request) (rest []bindings.Request
 }
 
 func (b *bench) score(request) (answer, error) {
-	requests := b.requests()
+	requests := requestsOf(b.Items)
 	start := time.Now()
 	_, rows, err := b.session.Score(context.Background(), requests, nil)
 	if err != nil {
@@ -95,6 +97,40 @@ func (b *bench) score(request) (answer, error) {
 	seconds := time.Since(start).Seconds()
 	peak, err := peakMemory()
 	return answer{Seconds: seconds, Items: len(requests), Tokens: rows, Peak: peak}, err
+}
+
+// pairs scores the contexts of two a pair.
+func (b *bench) pairs(request) (answer, error) {
+	requests := requestsOf(b.Pairs)
+	start := time.Now()
+	_, rows, err := b.session.Score(context.Background(), requests, nil)
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests) / 2, Tokens: rows}, err
+}
+
+// trace takes the clean states, too, as the other side does.
+func (b *bench) trace(request) (answer, error) {
+	var ends []bindings.Request
+	for _, p := range b.Markers {
+		ends = append(ends, bindings.Request{Prompt: b.Traced.Prompt[:p+1], Continuations: b.Traced.Options[:1]})
+	}
+	var layers []int
+	for l := range b.model.Info().Layers {
+		layers = append(layers, l)
+	}
+	start := time.Now()
+	_, clean, err := b.session.Residuals(context.Background(), ends, nil, layers, false)
+	if err != nil {
+		return answer{}, err
+	}
+	patches := []bindings.Patch{{Position: -1}}
+	for _, l := range layers {
+		for i, p := range b.Markers {
+			patches = append(patches, bindings.Patch{Layer: l, Position: p, Vector: clean.At(i, l)})
+		}
+	}
+	noise := bindings.Noise{Positions: b.Markers, Strength: 0.3, Seed: 1}
+	_, err = b.session.Patched(context.Background(), requestsOf([]sample{b.Traced})[0], noise, patches)
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(patches) - 1}, err
 }
 
 func (b *bench) sweep(r request) (answer, error) {
@@ -106,7 +142,7 @@ func (b *bench) sweep(r request) (answer, error) {
 	for _, strength := range r.Strengths {
 		sets = append(sets, []bindings.Steering{{Layer: r.Layers[0], Operator: bindings.ProjectOut, Strength: strength, Vector: direction}})
 	}
-	requests := b.requests()
+	requests := requestsOf(b.Items)
 	start := time.Now()
 	_, err := b.session.ScoreSets(context.Background(), requests, sets)
 	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, err
@@ -115,7 +151,7 @@ func (b *bench) sweep(r request) (answer, error) {
 // contrast takes the mean difference between the biased and the anti option.
 func (b *bench) contrast(r request) (answer, error) {
 	var requests []bindings.Request
-	for _, s := range b.samples {
+	for _, s := range b.Items {
 		pair := bindings.Request{Prompt: s.Prompt}
 		for _, role := range []bbq.Role{bbq.Biased, bbq.Anti} {
 			pair.Continuations = append(pair.Continuations, s.Options[slices.Index(s.Roles, role)])
@@ -150,7 +186,7 @@ func (b *bench) takeGradients(r request) (answer, error) {
 			return answer{}, err
 		}
 	}
-	requests := b.requests()
+	requests := requestsOf(b.Items)
 	start := time.Now()
 	_, errs, err := b.gradients.Run(context.Background(), requests, bindings.GradientJob{Layers: r.Layers})
 	if err := errors.Join(append(errs, err)...); err != nil {

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"plumb/audit/record"
+	"plumb/audit/report"
+	"plumb/bindings"
+)
+
+// sweeper audits the same pairs again and again.
+type sweeper struct {
+	options *auditDialectOptions
+	task    *dialectTask
+	model   *openedModel
+	session *bindings.Session
+	tokens  tokenizer
+	notes   io.Writer
+}
+
+func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Writer) (*sweeper, error) {
+	s := &sweeper{options: options, notes: notes}
+	var err error
+	if s.task, err = options.dialectData.read(notes); err != nil {
+		return nil, err
+	}
+	if s.task.asking, err = options.asking(s.task.lexicon); err != nil {
+		return nil, err
+	}
+	if s.model, err = options.open(bindings.ModelOptions{}); err != nil {
+		return nil, err
+	}
+	if s.session, err = s.model.scoringSession(); err != nil {
+		s.model.Close()
+		return nil, err
+	}
+	if s.tokens, err = s.model.tokenizer(s.session.Layout().Context, false); err == nil {
+		s.task.cutter, err = options.segmenter(s.model, s.session, options.threads)
+	}
+	if err == nil {
+		err = s.task.take(ctx, options.split, options.splitSeed)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.task.draw(options.sample, options.seed)
+	return s, nil
+}
+
+func (s *sweeper) close() {
+	if s.task.cutter != nil {
+		s.task.cutter.close()
+	}
+	s.session.Close()
+	s.model.Close()
+}
+
+// sweepRun is one audit of a sweep.
+type sweepRun struct {
+	dir      string
+	steering *intervention // nil: the model as it is
+	writer   *record.Writer
+}
+
+// audit makes the runs, or goes on with them. All ask the same, so that a batch is scored under all steerings together.
+func (s *sweeper) audit(ctx context.Context, runs []sweepRun, instruction string) (err error) {
+	s.task.asking.Instruction, s.task.at = instruction, -1
+	open := record.Create
+	if s.options.resume {
+		open = record.Resume
+	}
+	defer func() {
+		for _, r := range runs {
+			if r.writer != nil {
+				err = cmp.Or(err, r.writer.Close())
+			}
+		}
+	}()
+	n := s.task.items()
+	for i := range runs {
+		run := s.task.describe()
+		s.model.describe(&run, s.session)
+		if runs[i].steering != nil {
+			run.Steering = runs[i].steering.recorded
+		}
+		if runs[i].writer, err = open(runs[i].dir, run); err != nil {
+			return err
+		}
+	}
+	if done := doneOf(runs); done > 0 && done < n*len(runs) {
+		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s items\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Thousands(n*len(runs)))
+	}
+	err = s.score(ctx, runs, n)
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Thousands(n*len(runs)))
+	}
+	return err
+}
+
+func doneOf(runs []sweepRun) int {
+	done := 0
+	for _, r := range runs {
+		done += r.writer.Done()
+	}
+	return done
+}
+
+// score scores what any of the runs lacks. A batch that was cut between two runs is scored under all steerings again, so that
+// the sweep ends in the bytes of one that was not cut.
+func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	interrupt := watchInterrupts(stop)
+	defer interrupt.stop()
+	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
+	defer progress.end()
+
+	at, sets := n, make([][]bindings.Steering, len(runs))
+	for i, r := range runs {
+		at = min(at, r.writer.Done())
+		if r.steering != nil {
+			sets[i] = r.steering.actions
+		}
+	}
+	queue := questions{tokens: &s.tokens, session: s.session, at: at, n: n,
+		next: func(i int) (question, error) { return s.task.question(ctx, i) }}
+	for {
+		waiting, err := queue.group()
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		if interrupt.seen() {
+			return errInterrupted
+		}
+		all, err := scoreUnder(ctx, s.session, requestsOf(waiting), sets)
+		if err != nil {
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				return errInterrupted
+			}
+			return err
+		}
+		for i, r := range runs {
+			if r.writer.Done() > at {
+				continue
+			}
+			if err := r.writer.Append(recordsOf(waiting, all[i], at, 0)); err != nil {
+				return err
+			}
+		}
+		at += len(waiting)
+		progress.at(doneOf(runs))
+	}
+}
