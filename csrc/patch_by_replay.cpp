@@ -217,7 +217,7 @@ void tracer::climb(std::vector<load> & loads) {
         }
         replay block(recorded, b, all);
         block.graph().output(block.output());
-        block.graph().prepare();
+        block.prepare();
         for (size_t i = 1; i < loads.size() && loads[i].lowest < b; i++) {
             load & l = loads[i];
             if (is_cancelled(session.cancel)) {
