@@ -5,6 +5,8 @@
 #include "error.h"
 #include "model.h"
 
+#include "ggml/exact_gelu.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -73,9 +75,12 @@ void check_graph(const plumb_encoder & encoder) {
     }
 }
 
-// Watches the graph go by; nothing is read from it.
+// Watches the graph go by, and makes its GELU exact; nothing is read from it.
 bool on_node(ggml_tensor * node, bool ask, void * user_data) {
     plumb_encoder & encoder = *(plumb_encoder *) user_data;
+    if (ask) {
+        plumb::compute_gelu_exactly(node);
+    }
     if (ask && strcmp(node->name, "result_embd_pooled") == 0) {
         encoder.n_out = node->ne[0];
     }
