@@ -1,8 +1,8 @@
 // Package bindings is Plumb's native library, plumb.h, for Go: types, lifetimes and errors, no policy.
 //
-// A Model is an opened GGUF file, a Session a place to score token sequences with it. Both hold native memory and must be
-// closed, the sessions of a model before the model. A Model may be used from several goroutines, a Session by one at a
-// time.
+// A Model is an opened GGUF file, a Session a place to score token sequences with it, an Encoder one to embed them. All hold
+// native memory and must be closed, the sessions of a model before the model. A Model may be used from several goroutines, a
+// Session by one at a time.
 package bindings
 
 /*
@@ -105,6 +105,7 @@ type ModelInfo struct {
 
 	HasVocabulary bool
 	AddsBOS       bool
+	IsEncoder     bool   // for an Encoder, not a Session
 	Devices       string // what its blocks are kept on, for a person
 }
 
@@ -116,7 +117,7 @@ func (m *Model) Info() ModelInfo {
 		Architecture: C.GoString(&i.architecture[0]), Description: C.GoString(&i.description[0]),
 		Layers: int(i.n_layer), Width: int(i.n_embd), Vocabulary: int(i.n_vocab), Context: int(i.n_ctx_train),
 		Parameters: uint64(i.n_params), Bytes: uint64(i.n_bytes),
-		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), Devices: C.GoString(&i.devices[0]),
+		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), IsEncoder: bool(i.is_encoder), Devices: C.GoString(&i.devices[0]),
 	}
 }
 
@@ -156,7 +157,7 @@ func (m *Model) ChatPrompt(user string) (string, error) {
 	}
 }
 
-// Tokenize splits text into tokens. addSpecial adds what the model asks for at the start and the end (BOS, EOS);
+// Tokenize splits text into tokens. addSpecial adds the BOS that the model asks for, and an encoder's closing token;
 // parseSpecial reads the spelling of special tokens as these tokens.
 func (m *Model) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if strings.ContainsRune(text, 0) {

@@ -71,6 +71,25 @@ func checkNew(path string) error {
 	return nil
 }
 
+// makeFolder makes a folder for output, if it is not there.
+func makeFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return usageError("--out %s is a file; name a folder", path)
+	}
+	return os.MkdirAll(path, 0o755)
+}
+
+// nothingKept is the error of a stage after which nothing would be left. Its output stays as it was.
+func nothingKept(out string, s corpus.Summary, remedy string) error {
+	var facts []string
+	for _, fact := range s.Facts {
+		if fact.Value != "0" {
+			facts = append(facts, fact.Name+" "+fact.Value)
+		}
+	}
+	return fmt.Errorf("nothing is kept, so %s is not written (%s); %s", out, strings.Join(facts, "; "), remedy)
+}
+
 // textHash is the SHA-256 of a file in hexadecimal. Unlike fileHash it reads the file every time.
 func textHash(path string) (string, error) {
 	sum := sha256.New()

@@ -222,7 +222,7 @@ func runCorpusBuild(ctx context.Context, path string, out, notes io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(config.Out, 0o755); err != nil {
+	if err := makeFolder(config.Out); err != nil {
 		return err
 	}
 	stamps := map[string]stamp{}

@@ -46,7 +46,7 @@ A word stands between spaces and has a letter or a digit. Cleaning twice changes
 
 EXIT STATUS
    0  the cleaned texts are written
-   1  a file cannot be read, or a row has no text or an id that was there before
+   1  a file cannot be read, a row has no text or an id that was there before, or nothing is kept
    2  the command line is wrong`,
 		Flags: options.flags(),
 		Action: func(c *cli.Context) error {
@@ -81,6 +81,9 @@ func runCorpusClean(options *corpusCleanOptions, paths []string, out io.Writer) 
 		if err := corpus.WriteJSONLines(options.dropped, cleaned.Dropped); err != nil {
 			return err
 		}
+	}
+	if len(cleaned.Sentences) == 0 {
+		return nothingKept(options.out, cleaned.Summary(), "lower --min-words, or name another field (--text)")
 	}
 	if err := corpus.WriteJSONLines(options.out, cleaned.Sentences); err != nil {
 		return err

@@ -58,7 +58,7 @@ of every rule how often people agreed with it.
 
 EXIT STATUS
    0  the kept triplets are written
-   1  a file cannot be read, or is wrong
+   1  a file cannot be read, or is wrong, or nothing is kept
    2  the command line is wrong`,
 		Flags: options.flags(),
 		Action: func(c *cli.Context) error {
@@ -123,6 +123,9 @@ func runCorpusFilter(options *corpusFilterOptions, path string, out, notes io.Wr
 			return err
 		}
 		fmt.Fprintf(notes, "plumb: %s triplets to review are in %s\n", report.Thousands(n), options.sheet)
+	}
+	if len(filtered.Kept) == 0 {
+		return nothingKept(options.out, filtered.Summary(), "see --verdicts FILE, and change the rules (--rules) or the translator")
 	}
 	if err := corpus.WriteJSONLines(options.out, filtered.Kept); err != nil {
 		return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -73,7 +72,7 @@ func runCorpusRelease(options *corpusReleaseOptions, path string, out io.Writer)
 		}
 		stages = append(stages, *summary)
 	}
-	if err := os.MkdirAll(options.out, 0o755); err != nil {
+	if err := makeFolder(options.out); err != nil {
 		return err
 	}
 	release := corpus.Release(triplets)

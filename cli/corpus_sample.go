@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -87,7 +86,7 @@ func runCorpusSample(options *corpusSampleOptions, path string, out io.Writer) e
 			return err
 		}
 	}
-	if err := os.MkdirAll(options.out, 0o755); err != nil {
+	if err := makeFolder(options.out); err != nil {
 		return err
 	}
 	sample := corpus.Sample(triplets, options.n, options.seed)

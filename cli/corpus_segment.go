@@ -33,9 +33,10 @@ func corpusSegmentCommand() *cli.Command {
 aae_continuation, sae_context, sae_continuation. Read them, move the cuts that you would make elsewhere, and give the
 file as --data: segments that are there are kept. A pair that cannot be cut is written without.
 
-The SAE sentence is cut where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean hidden state of a side;
-the AAE sentence where the fewest links between corresponding words cross. Hidden states are those of the model's middle
-layer.
+The SAE sentence is cut where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token embedding of a
+side; the AAE sentence where the fewest links between corresponding words cross. Token embeddings are the output of an
+encoder (BERT and its kin; --embed-model), which embeds each side alone, or the middle layer of a causal model (--model
+or --embed-model), which embeds the sentence.
 
 EXIT STATUS
    0  the pairs are written
@@ -51,28 +52,38 @@ EXIT STATUS
 	}
 }
 
+// cutter makes the segmenter of --embed-model, or of --model.
+func (o *corpusSegmentOptions) cutter() (*segmenter, error) {
+	if o.embedModel != "" {
+		if o.model != "" {
+			return nil, usageError("pairs are cut by one model: --embed-model, or the middle layer of --model")
+		}
+		return o.segmenter(nil, nil, o.threads)
+	}
+	model, err := o.load(bindings.ModelOptions{})
+	if err != nil {
+		return nil, err
+	}
+	e, err := model.embedder()
+	if err != nil {
+		model.Close()
+		return nil, err
+	}
+	return &segmenter{e}, nil
+}
+
 func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, notes io.Writer) error {
 	task, err := options.dialectData.read(notes)
 	if err != nil {
 		return err
 	}
-	model, err := options.open(bindings.ModelOptions{})
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	interrupt := watchInterrupts(func() {})
-	defer interrupt.stop()
-	cutter, err := options.segmenter(model, session, options.threads)
+	cutter, err := options.cutter()
 	if err != nil {
 		return err
 	}
 	defer cutter.close()
+	interrupt := watchInterrupts(func() {})
+	defer interrupt.stop()
 	progress := newProgress(notes, len(task.pairs), 0)
 	var uncuttable int
 	var first error

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func testFile(t *testing.T, name, text string) string {
 func TestCorpusCommandsRefuse(t *testing.T) {
 	raw := testFile(t, "raw.txt", "she be workin\n")
 	triplets := testFile(t, "t.jsonl", `{"id":"1","aae":"a","sae":"b","aae_back":"c"}`)
+	binary := testFile(t, "raw.txt", "she be workin\nshe\x00be\n")
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	for _, c := range []struct {
 		arguments string
@@ -40,9 +42,13 @@ func TestCorpusCommandsRefuse(t *testing.T) {
 		{"clean missing.txt --out " + out, 1, "missing.txt: no such file"},
 		{"filter " + triplets + " --out " + out + " --review 5", 2, "go together"},
 		{"filter " + triplets + " --out " + out + " --review 5 --sheet " + raw, 1, "people may have filled it in"},
-		{"filter " + raw + " --out " + out, 1, "raw.txt:1: the row has no id"},
+		{"clean " + binary + " --out " + out, 1, "raw.txt:2: a zero byte, so this is no text"},
+		{"filter " + raw + " --out " + out, 1, "raw.txt:1: the row has no id; rows need id, aae, sae, aae_back"},
+		{"translate " + triplets + " --endpoint http://127.0.0.1:9 --endpoint-model m --out " + raw, 2, "is a file; name a folder"},
 		{"validate " + triplets + " --out " + triplets, 2, "is a file that is read"},
-		{"validate " + triplets + " --out " + out, 2, "which model?"},
+		{"validate " + triplets + " --out " + out, 2, "which model embeds?"},
+		{"validate " + triplets + " --model m.gguf --embed-model e.gguf --out " + out, 2, "--model has nothing to do"},
+		{"validate " + triplets + " --model m.gguf --sentiment --classifier c.gguf --out " + out, 2, "not both"},
 		{"agreement", 2, "takes the annotators' tables"},
 		{"agreement " + raw + " --triplets " + triplets, 2, "go together"},
 		{"sample " + triplets, 2, "--out DIR"},
@@ -54,6 +60,45 @@ func TestCorpusCommandsRefuse(t *testing.T) {
 		_, _, err := plumb(append([]string{"corpus"}, strings.Fields(c.arguments)...)...)
 		if err == nil || ExitStatus(err) != c.status || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v (status %d), want %q (status %d)", c.arguments, err, ExitStatus(err), c.want, c.status)
+		}
+	}
+}
+
+// TestCorpusKeepsNothing: a stage after which nothing would be left fails, says why, and leaves its output as it was.
+func TestCorpusKeepsNothing(t *testing.T) {
+	out := testFile(t, "out.jsonl", "precious\n")
+	empty := testFile(t, "t.jsonl", `{"id":"1","aae":"she be workin","sae":"","aae_back":""}`)
+	verdicts := filepath.Join(t.TempDir(), "verdicts.jsonl")
+	for _, c := range []struct{ arguments, want string }{
+		{"clean " + testFile(t, "short.txt", "she be workin\n"), "(Rows read 1; Dropped, too short 1); lower --min-words"},
+		{"filter " + empty + " --verdicts " + verdicts, `Rule "empty" (drop) 1`},
+	} {
+		_, _, err := plumb(append([]string{"corpus"}, strings.Fields(c.arguments+" --out "+out)...)...)
+		refused(t, err, 1, c.want)
+		if data, _ := os.ReadFile(out); string(data) != "precious\n" {
+			t.Fatalf("%s: the output became %q", c.arguments, data)
+		}
+	}
+	if data, _ := os.ReadFile(verdicts); !strings.Contains(string(data), `"dropped":true`) {
+		t.Errorf("the verdicts are %q", data)
+	}
+}
+
+// TestCorpusReadsAPipe: a pipe has no suffix to tell what is in it, and cannot be read twice.
+func TestCorpusReadsAPipe(t *testing.T) {
+	triplets := `{"id":"1","aae":"she be workin late","sae":"She works late.","aae_back":"she be workin late"}` + "\n"
+	model := tinyModelFile(t, tinyModel{seed: 3})
+	for _, arguments := range [][]string{
+		{"clean", "--min-words", "1"}, {"filter"}, {"validate", "--model", model, "--threads", "1"},
+	} {
+		pipe, out := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "out.jsonl")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = os.WriteFile(pipe, []byte(triplets), 0o600) }()
+		mustPlumb(t, append([]string{"corpus", arguments[0], pipe, "--out", out}, arguments[1:]...)...)
+		if data, _ := os.ReadFile(out); !strings.HasPrefix(string(data), `{"id":"1",`) {
+			t.Errorf("%s wrote %q", arguments[0], data)
 		}
 	}
 }
@@ -211,7 +256,11 @@ func TestCorpusValidateGoesOn(t *testing.T) {
 	if err := os.Remove(out); err != nil {
 		t.Fatal(err)
 	}
-	hash, err := textHash(path)
+	triplets, err := corpus.ReadTriplets(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := tripletsHash(triplets)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -126,7 +125,7 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 		t.Translator, t.Concurrency = local, 1
 		t.Model = filepath.Base(local.model.path) + " (SHA-256 " + local.model.sha256 + ")"
 	}
-	if err := os.MkdirAll(options.out, 0o755); err != nil {
+	if err := makeFolder(options.out); err != nil {
 		return err
 	}
 	if t.Journal, err = corpus.OpenJournal(filepath.Join(options.out, answersFile), options.resume); err != nil {

@@ -3,50 +3,30 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"gonum.org/v1/gonum/floats"
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
-	"plumb/audit/report"
 	"plumb/bindings"
 )
 
-// segmenter cuts pairs by hidden states of a model's middle layer.
-type segmenter struct {
-	model   *openedModel
-	session *bindings.Session
-	layer   int
-	own     bool // model and session are the segmenter's, and close with it
-}
+// segmenter cuts pairs by the embeddings of their tokens.
+type segmenter struct{ *embedder }
 
-// segmenter makes the segmenter: of --embed-model, or else of the model that is audited.
+// segmenter makes the segmenter: of --embed-model, or else of the middle layer of the model that is audited.
 func (o *dialectData) segmenter(audited *openedModel, session *bindings.Session, threads int) (*segmenter, error) {
 	if o.embedModel == "" {
-		return &segmenter{model: audited, session: session, layer: audited.Info().Layers / 2}, nil
+		return &segmenter{middleLayer(audited, session)}, nil
 	}
-	model, err := (&modelOptions{model: o.embedModel, threads: threads}).open(bindings.ModelOptions{})
+	e, err := openEmbedder(o.embedModel, threads)
 	if err != nil {
-		return nil, fmt.Errorf("--embed-model: %w", err)
+		return nil, err
 	}
-	if session, err = model.scoringSession(); err != nil {
-		model.Close()
-		return nil, fmt.Errorf("--embed-model: %w", err)
-	}
-	return &segmenter{model, session, model.Info().Layers / 2, true}, nil
-}
-
-func (s *segmenter) close() {
-	if s.own {
-		s.session.Close()
-		s.model.Close()
-	}
+	return &segmenter{e}, nil
 }
 
 // describe returns what a run records of the segmenter.
@@ -62,40 +42,70 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 	if uncut := p.Cuttable(); uncut != nil {
 		return uncut, nil
 	}
-	saeWords, aaeWords := len(dialect.Words(p.SAE)), len(dialect.Words(p.AAE))
-	sae, err := s.tokenize(p.SAE)
-	if err != nil {
-		return err, nil
-	}
-	aae, err := s.tokenize(p.AAE)
-	if err != nil {
-		return err, nil
-	}
-	states, err := s.states(ctx, [][]bindings.Token{sae.tokens, aae.tokens})
+	texts, err := s.embed(ctx, p.SAE, p.AAE)
 	if err != nil {
 		return perText(err)
 	}
-	saeTokens, aaeTokens := sae.ofWords(states[0]), aae.ofWords(states[1])
-	// φ of a segment is the mean of its tokens' states in the sentence: one pass serves all boundaries and the aligner
-	shifts := make([]float64, saeWords-1)
-	for i := range shifts {
-		at, _ := slices.BinarySearch(saeTokens.Word, i+1)
-		shifts[i] = dialect.Shift(meanState(saeTokens.States[:at]), meanState(saeTokens.States[at:]))
+	var sides [2]dialect.Tokens
+	for i, x := range texts {
+		if sides[i], err = s.tokens(x); err != nil {
+			return perText(err)
+		}
+	}
+	sae, aae := sides[0], sides[1]
+	shifts, err := s.shifts(ctx, p.SAE, sae)
+	if err != nil {
+		return perText(err)
 	}
 	cut := dialect.Boundary(shifts)
-	links := dialect.Align(saeTokens, aaeTokens)
+	links := dialect.Align(sae, aae)
 	if len(links) == 0 {
 		return errors.New("no word of the AAE sentence corresponds to one of the SAE sentence"), nil
 	}
-	return p.Cut(cut, dialect.Project(links, cut, aaeWords)), nil
+	return p.Cut(cut, dialect.Project(links, cut, len(dialect.Words(p.AAE)))), nil
 }
 
-// perText tells an error of one text from one of the model.
-func perText(err error) (uncut, fatal error) {
-	if native := (*bindings.Error)(nil); errors.As(err, &native) && (native.Status == bindings.StatusTooLong || native.Status == bindings.StatusNotFinite) {
-		return err, nil
+// shifts are d_j at the boundaries between the words of a text, φ of a segment being the mean of its tokens' vectors, of length
+// 1. An encoder embeds each segment alone; a causal model, whose first token is like no other, the whole text, once.
+func (s *segmenter) shifts(ctx context.Context, text string, tokens dialect.Tokens) ([]float64, error) {
+	ends := wordEnds(text)
+	shifts := make([]float64, len(ends)-1)
+	for i := range shifts {
+		at, _ := slices.BinarySearch(tokens.Word, i+1)
+		left, right := tokens.States[:at], tokens.States[at:]
+		if s.encoder != nil {
+			sides, err := s.embed(ctx, text[:ends[i]], strings.TrimSpace(text[ends[i]:]))
+			if err != nil {
+				return nil, err
+			}
+			left, right = s.states(sides[0]), s.states(sides[1])
+		}
+		shifts[i] = dialect.Shift(meanState(left), meanState(right))
 	}
-	return nil, err
+	return shifts, nil
+}
+
+// states are the vectors, of length 1, of the text's own tokens.
+func (s *segmenter) states(x *embedded) [][]float64 {
+	var states [][]float64
+	for _, vector := range x.vectors[x.first:x.end] {
+		states = append(states, unit(vector))
+	}
+	return states
+}
+
+// tokens are the vectors, of length 1, of the tokens that stand in words.
+func (s *segmenter) tokens(x *embedded) (dialect.Tokens, error) {
+	var out dialect.Tokens
+	words, err := s.words(x)
+	states := s.states(x)
+	for i, word := range words {
+		if word >= 0 {
+			out.States = append(out.States, states[i])
+			out.Word = append(out.Word, word)
+		}
+	}
+	return out, err
 }
 
 func meanState(states [][]float64) []float64 {
@@ -121,6 +131,7 @@ func unit(state []float32) []float64 {
 	}
 	return out
 }
+<<<<<<< HEAD
 
 // states returns the hidden states of the sequences' tokens after the segmenter's layer, of length 1.
 func (s *segmenter) states(ctx context.Context, sequences [][]bindings.Token) ([][][]float64, error) {
@@ -273,3 +284,5 @@ func (t tokenized) overlapping(start, end int) []int {
 	}
 	return list
 }
+=======
+>>>>>>> b9a00b09238f350f963eef2d121b2693dbda471d

@@ -30,7 +30,7 @@ func (o *dialectData) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "data", Aliases: []string{"d"}, Usage: "read pairs from `FILE`; repeatable (default: the built-in sample)", Destination: &o.data},
 		&cli.StringFlag{Name: "lexicon", Usage: "find the markers of `FILE`, TSV of class and marker, instead of the paper's", Destination: &o.lexicon},
-		&cli.StringFlag{Name: "embed-model", Usage: "cut pairs by the hidden states of the causal model in the GGUF `FILE` (default: the model's own)", Destination: &o.embedModel},
+		&cli.StringFlag{Name: "embed-model", Usage: "cut pairs by the token embeddings of the encoder in the GGUF `FILE`, or of a causal model's middle layer (default: the model's own)", Destination: &o.embedModel},
 		&cli.BoolFlag{Name: "strict", Usage: "stop if the data has a bad row", Destination: &o.strict},
 		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
 	}

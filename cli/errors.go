@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+
+	"plumb/bindings"
 )
 
 // Exit statuses of the program.
@@ -25,6 +27,21 @@ func usageError(format string, args ...any) error {
 type rejected struct{ decision string }
 
 func (r *rejected) Error() string { return r.decision }
+
+// textError is an error of one text, not of the model.
+type textError struct{ error }
+
+func (e *textError) Unwrap() error { return e.error }
+
+// perText tells an error of one text from one of the model.
+func perText(err error) (ofText, fatal error) {
+	var native *bindings.Error
+	if text := (*textError)(nil); errors.As(err, &text) ||
+		errors.As(err, &native) && (native.Status == bindings.StatusTooLong || native.Status == bindings.StatusNotFinite) {
+		return err, nil
+	}
+	return nil, err
+}
 
 // errHelpShown ends a command after whose arguments --help stood.
 var errHelpShown = errors.New("help was shown")

@@ -92,12 +92,17 @@ EXIT STATUS
 func paperLayer(layers int) int { return min(int(math.Round(0.64*float64(layers))), layers-1) }
 
 func runModelInfo(options modelInfoOptions, out io.Writer) error {
-	model, err := options.open(bindings.ModelOptions{})
+	model, err := options.load(bindings.ModelOptions{})
 	if err != nil {
 		return err
 	}
 	defer model.Close()
 	info := model.Info()
+	if !info.IsEncoder {
+		if err := model.check(); err != nil {
+			return err
+		}
+	}
 	if options.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
@@ -115,11 +120,14 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 			Devices       string            `json:"devices"`
 			AddsBOS       bool              `json:"adds_bos"`
 			ChatTemplate  bool              `json:"chat_template"`
+			Encoder       bool              `json:"encoder"`
+			Labels        []string          `json:"labels"` // of its classifier
 			SelfTest      bindings.SelfTest `json:"self_test"`
 			SteeringLayer int               `json:"steering_layer"`
 		}{
 			model.sha256, info.Architecture, info.Description, info.Layers, info.Width, info.Vocabulary, info.HasVocabulary,
-			info.Context, info.Parameters, info.Bytes, info.Devices, info.AddsBOS, model.ChatTemplate() != "", model.selfTest, paperLayer(info.Layers),
+			info.Context, info.Parameters, info.Bytes, info.Devices, info.AddsBOS, model.ChatTemplate() != "",
+			info.IsEncoder, append([]string{}, model.Labels()...), model.selfTest, paperLayer(info.Layers),
 		})
 	}
 	var text strings.Builder
@@ -135,12 +143,31 @@ func runModelInfo(options modelInfoOptions, out io.Writer) error {
 	line("devices", "%s", info.Devices)
 	line("context", "%s tokens", report.Thousands(info.Context))
 	line("vocabulary", "%s", vocabulary(info))
+	if info.IsEncoder {
+		line("use", "an encoder: embeds tokens (--embed-model)")
+		if labels := model.Labels(); len(labels) > 0 {
+			line("labels", "%s", strings.Join(labels, ", "))
+			line("classifier", "%s", classifies(model))
+		}
+		_, err = io.WriteString(out, text.String())
+		return err
+	}
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[model.ChatTemplate() != ""])
 	line("hooks", "%s", hooks(model.selfTest))
 	line("scoring", "%s", scoring(model.selfTest))
 	line("steering layer", "%d (round(0.64 · %d))", paperLayer(info.Layers), info.Layers)
 	_, err = io.WriteString(out, text.String())
 	return err
+}
+
+// classifies says whether the classifier in an encoder's file can be used.
+func classifies(model *openedModel) string {
+	encoder, err := model.NewEncoder(true)
+	if err != nil {
+		return "unusable: " + err.Error()
+	}
+	encoder.Close()
+	return "usable (--classifier)"
 }
 
 func vocabulary(info bindings.ModelInfo) string {

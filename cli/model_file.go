@@ -45,8 +45,21 @@ type openedModel struct {
 	selfTest bindings.SelfTest
 }
 
-// open opens the model that the flags name, and tests it if it was not tested before.
+// open opens the causal language model that the flags name, and tests it if it was not tested before.
 func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error) {
+	model, err := o.load(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := model.check(); err != nil {
+		model.Close()
+		return nil, err
+	}
+	return model, nil
+}
+
+// load opens the model that the flags name, an encoder or a causal language model.
+func (o *modelOptions) load(options bindings.ModelOptions) (*openedModel, error) {
 	if o.model == "" {
 		return nil, usageError("which model? --model FILE.gguf, or --model smollm2 after `plumb model fetch smollm2`")
 	}
@@ -68,15 +81,24 @@ func (o *modelOptions) open(options bindings.ModelOptions) (*openedModel, error)
 	if err != nil {
 		return nil, err
 	}
-	opened := &openedModel{Model: model, path: path}
-	if opened.sha256, err = fileHash(path); err == nil {
-		opened.selfTest, err = opened.test()
-	}
+	hash, err := fileHash(path)
 	if err != nil {
 		model.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return opened, nil
+	return &openedModel{Model: model, path: path, sha256: hash}, nil
+}
+
+// check refuses an encoder, and tests a causal language model if it was not tested before.
+func (m *openedModel) check() error {
+	if info := m.Info(); info.IsEncoder {
+		return fmt.Errorf("%s: an encoder (%s), which continues no text; give a causal language model, and the encoder as --embed-model where there is one", m.path, info.Architecture)
+	}
+	var err error
+	if m.selfTest, err = m.test(); err != nil {
+		return fmt.Errorf("%s: %w", m.path, err)
+	}
+	return nil
 }
 
 // modelPath finds a model by its file or its short name.

@@ -39,11 +39,16 @@ func (m *openedModel) tokenizer(context int, chat bool) (tokenizer, error) {
 			return tokenizer{}, fmt.Errorf("%s: %w; leave out --chat on", m.path, err)
 		}
 	}
+	return tokenizer{m, chat, info.AddsBOS, context, context * m.longestToken()}, nil
+}
+
+// longestToken is how many bytes of text a token can stand for. (An unknown word can be longer to some encoders.)
+func (m *openedModel) longestToken() int {
 	longest := len("\U0010ffff") // an unknown token stands for one character
-	for token := range info.Vocabulary {
+	for token := range m.Info().Vocabulary {
 		longest = max(longest, len(m.TokenText(bindings.Token(token))))
 	}
-	return tokenizer{m, chat, info.AddsBOS, context, context * longest}, nil
+	return longest
 }
 
 // request tokenizes a question. Prompt and option are tokenized together and split where the prompt ends, so that the

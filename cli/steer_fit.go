@@ -64,7 +64,7 @@ func (o *steerFitOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "pooled", Usage: "one direction for all categories, instead of one for each", Destination: &o.pooled},
 		&cli.StringFlag{Name: "trace", Usage: "dialect: steer the layers that the trace in `DIR` chose, by its weights", Destination: &o.trace},
 		&cli.StringFlag{Name: "lexicon", Usage: "dialect: find the markers of `FILE`, as plumb steer trace did", Destination: &o.lexicon},
-		&cli.StringFlag{Name: "embed-model", Usage: "dialect: cut pairs by the hidden states of `FILE`, as plumb steer trace did", Destination: &o.embed},
+		&cli.StringFlag{Name: "embed-model", Usage: "dialect: cut pairs by the token embeddings of `FILE`, as plumb steer trace did", Destination: &o.embed},
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write METHOD.gguf into `DIR`, in a folder a category if there are several (default: steer- and the model's name)", Destination: &o.out})
 }
 

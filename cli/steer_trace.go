@@ -189,20 +189,11 @@ func (t *tracer) pair(ctx context.Context, p *dialect.Pair) (record.Record, erro
 	score, trace, err := t.sites(ctx, context, continuation)
 	if err != nil {
 		uncut, fatal := perText(err)
-		var text *textError
-		if errors.As(err, &text) {
-			uncut, fatal = text, nil
-		}
 		return scored(r, bindings.Score{Err: uncut}), fatal
 	}
 	r.Trace = trace
 	return scored(r, score), nil
 }
-
-// textError says why a text cannot be traced.
-type textError struct{ err error }
-
-func (e *textError) Error() string { return e.err.Error() }
 
 // sites corrupts the marker's tokens of the context and restores the state of every layer at each of them in turn. The
 // score is the corrupted run's.

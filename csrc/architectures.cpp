@@ -30,11 +30,25 @@ const char * const trie_checked[] = {
     "spark2_5",     "stablelm",     "starcoder",     "starcoder2",  "talkie",        "xverse",
 };
 
+// Sorted: those that llama.cpp runs without a cache of keys and values, all tokens in one graph, to give embeddings.
+const char * const encoders[] = {
+    "bert",        "eurobert", "gemma-embedding", "jina-bert-v2",   "jina-bert-v3",
+    "modern-bert", "neo-bert", "nomic-bert",      "nomic-bert-moe", "t5encoder",
+};
+
+template <size_t n> bool is_among(const char * const (&sorted)[n], const std::string & name) {
+    return std::binary_search(std::begin(sorted), std::end(sorted), name.c_str(),
+                              [](const char * a, const char * b) { return strcmp(a, b) < 0; });
+}
+
 } // namespace
 
 bool trie_scoring_was_checked(const std::string & architecture) {
-    return std::binary_search(std::begin(trie_checked), std::end(trie_checked), architecture.c_str(),
-                              [](const char * a, const char * b) { return strcmp(a, b) < 0; });
+    return is_among(trie_checked, architecture);
+}
+
+bool is_encoder(const std::string & architecture) {
+    return is_among(encoders, architecture);
 }
 
 } // namespace plumb

@@ -1,4 +1,4 @@
-// Which architectures token-trie scoring was checked on.
+// What is known of architectures, by their names in general.architecture.
 
 #pragma once
 
@@ -6,8 +6,11 @@
 
 namespace plumb {
 
-// True if scoring a batch as a token trie was seen to equal scoring alone on this architecture (by the name in
-// general.architecture). Others are scored one sequence at a time.
+// True if scoring a batch as a token trie was seen to equal scoring alone on this architecture. Others are scored one
+// sequence at a time.
 bool trie_scoring_was_checked(const std::string & architecture);
+
+// True for an encoder (BERT and its kin): every token attends to all others, and none is predicted.
+bool is_encoder(const std::string & architecture);
 
 } // namespace plumb

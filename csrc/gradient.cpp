@@ -1,5 +1,6 @@
 #include "gradient.h"
 
+#include "architectures.h"
 #include "error.h"
 #include "hooks.h"
 
@@ -29,7 +30,7 @@ gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
       n_embd(llama_model_n_embd(model)), n_vocab(llama_vocab_n_tokens(llama_model_get_vocab(model))),
       recorded(block_outputs(n_layer)), threads(nullptr, ggml_threadpool_free), context(nullptr, llama_free), all(1),
       transposed(p.transposed_size, p.n_threads) {
-    if (llama_model_has_encoder(model) || !llama_model_has_decoder(model) || llama_model_is_diffusion(model)) {
+    if (is_encoder(architecture) || llama_model_has_encoder(model) || llama_model_is_diffusion(model)) {
         fail(PLUMB_UNSUPPORTED, "the architecture %s is not a causal language model: no gradients",
              architecture.c_str());
     }

@@ -2,6 +2,7 @@
 
 #include "model.h"
 
+#include "architectures.h"
 #include "error.h"
 
 #include "ggml-cpu.h"
@@ -301,6 +302,7 @@ void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
     info->n_bytes     = llama_model_size(model->llama);
     info->has_vocab   = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
     info->adds_bos    = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
+    info->is_encoder  = plumb::is_encoder(model->architecture);
     snprintf(info->devices, sizeof info->devices, "%s", model->devices.c_str());
 }
 
@@ -343,8 +345,9 @@ plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t
             fail(PLUMB_TOO_LONG, "a text of %zu bytes has too many tokens", n_text);
         }
         *n = count < 0 ? -count : count;
-        // An EOS that the tokenizer puts after every text would end a prompt before its continuation.
-        if (add_special && count > 0 && llama_vocab_get_add_eos(model->vocab)) {
+        // An EOS that the tokenizer puts after every text would end a prompt before its continuation. An encoder wants it.
+        if (add_special && count > 0 && llama_vocab_get_add_eos(model->vocab) &&
+            !plumb::is_encoder(model->architecture)) {
             *n -= 1;
         }
     });

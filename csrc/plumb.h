@@ -7,6 +7,7 @@
 //                  evaluation callback, so its address is fixed when a llama_context is made; the plan inside it is
 //                  swapped between two decodes. It can serve a llama_context of Plumb's or one of the caller's own.
 //   plumb_session  a llama_context laid out for scoring, with hooks of its own.
+//   plumb_encoder  a llama_context of an encoder model, which embeds or classifies texts.
 //
 // Conventions:
 //
@@ -17,8 +18,8 @@
 //   * Whatever can fail returns a plumb_status and takes a plumb_error as its last argument (NULL is allowed). The
 //     message is one line for a person. No C++ exception leaves the library.
 //   * Arrays handed in are read during the call only; arrays handed out are the caller's.
-//   * A model may be used from several threads; hooks and sessions by one thread at a time. plumb_cancel_now may be called
-//     from any thread.
+//   * A model may be used from several threads; hooks, sessions and encoders by one thread at a time. plumb_cancel_now may be
+//     called from any thread.
 
 #ifndef PLUMB_H
 #define PLUMB_H
@@ -101,7 +102,8 @@ typedef struct plumb_model_info {
     uint64_t n_bytes; // of all tensors
     bool     has_vocab;
     bool     adds_bos;
-    char devices[256]; // what its blocks are kept on: "CPU", or devices' descriptions; "unknown" of a borrowed model
+    bool     is_encoder; // every token attends to all others: for a plumb_encoder, not a plumb_session
+    char devices[256];   // what its blocks are kept on: "CPU", or devices' descriptions; "unknown" of a borrowed model
 } plumb_model_info;
 
 void plumb_model_get_info(const plumb_model * model, plumb_model_info * info);
@@ -117,8 +119,9 @@ const char * plumb_model_chat_template(const plumb_model * model);
 plumb_status plumb_chat_prompt(const plumb_model * model, const char * user, char * text, size_t size, size_t * n,
                                plumb_error * error);
 
-// Tokens of n_text bytes of UTF-8. add_special adds the BOS that the model asks for (no EOS); parse_special reads the text of
-// special tokens as such. Writes at most n_max tokens and sets *n to how many there are.
+// Tokens of n_text bytes of UTF-8. add_special adds the BOS that the model asks for (no EOS; of an encoder its closing token
+// too); parse_special reads the text of special tokens as such. Writes at most n_max tokens and sets *n to how many there
+// are.
 plumb_status plumb_tokenize(const plumb_model * model, const char * text, size_t n_text, bool add_special,
                             bool parse_special, int32_t * tokens, int32_t n_max, int32_t * n, plumb_error * error);
 
@@ -282,6 +285,32 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
                                     const plumb_steering * steering, size_t n_steering, const plumb_sampling * sampling,
                                     int32_t n_max, plumb_cancel * cancel, int32_t * out, int32_t * n_out,
                                     plumb_error * error);
+
+// ---- encoders -------------------------------------------------------------------
+
+// An encoder (BERT and its kin): every token attends to all others, and none is predicted.
+typedef struct plumb_encoder plumb_encoder;
+
+// Embeds tokens, or with classify gives the logits of the classifier that the file holds. PLUMB_UNSUPPORTED for a model that
+// is no encoder, whose file names no labels to classify by, or whose classifier llama.cpp does not compute as it was trained.
+// NULL on failure.
+plumb_encoder * plumb_encoder_new(plumb_model * model, bool classify, plumb_error * error);
+void            plumb_encoder_free(plumb_encoder * encoder);
+
+// How many tokens a sequence may have: the model's, at most 2048.
+int32_t plumb_encoder_n_ctx(const plumb_encoder * encoder);
+
+// Components of an embedding, or labels.
+int32_t plumb_encoder_width(const plumb_encoder * encoder);
+
+// The labels of a model's classifier; none: 0, NULL. Owned by the model.
+int32_t      plumb_model_n_labels(const plumb_model * model);
+const char * plumb_model_label(const plumb_model * model, int32_t i);
+
+// Runs one sequence, special tokens included. out gets the last block's output, after its norm, at every token: n_tokens *
+// width floats; or one logit a label. PLUMB_TOO_LONG for more tokens than plumb_encoder_n_ctx.
+plumb_status plumb_encoder_run(plumb_encoder * encoder, const int32_t * tokens, int32_t n_tokens, plumb_cancel * cancel,
+                               float * out, plumb_error * error);
 
 // ---- gradients -----------------------------------------------------------------
 

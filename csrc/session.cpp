@@ -58,7 +58,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         p              = params ? *params : plumb_session_params_default();
 
         const int32_t n_train = llama_model_n_ctx_train(model->llama);
-        if (llama_model_has_encoder(model->llama) || !llama_model_has_decoder(model->llama)) {
+        if (plumb::is_encoder(model->architecture) || llama_model_has_encoder(model->llama)) {
             fail(PLUMB_UNSUPPORTED, "the architecture %s is an encoder; scoring needs a causal language model",
                              model->architecture.c_str());
         }

@@ -195,7 +195,7 @@ func Clean(paths []string, options CleanOptions) (*Cleaned, error) {
 		}
 	}
 	if c.Rows == 0 {
-		return nil, fmt.Errorf("%s: there are no rows to clean", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("%s: there are no rows to clean; give files with texts in them", strings.Join(paths, ", "))
 	}
 	return c, nil
 }

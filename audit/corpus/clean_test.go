@@ -77,6 +77,8 @@ func TestClean(t *testing.T) {
 			`{"id":"y","text":"@me SHE be workin late every night n ain’t nobody thank her"}` + "\n" + `{"id":"z","text":"😂"}`},
 		{"a.csv", "\ufeffid,text\nx,\"" + long + "\"\n7,too short\ny,@me SHE be workin late every night n ain’t nobody thank her\nz,😂\n"},
 		{"a.tsv", "id\ttext\nx\t" + long + "\r\n7\ttoo short\ny\t@me SHE be workin late every night n ain’t nobody thank her\nz\t😂\n"},
+		{"a pipe", `{"id":"x","text":"` + long + `"}` + "\n" + `{"id":"7","text":"too short"}` + "\r\n" +
+			`{"id":"y","text":"@me SHE be workin late every night n ain’t nobody thank her"}` + "\n" + `{"id":"z","text":"😂"}`},
 	} {
 		cleaned, err := Clean([]string{write(t, c.name, c.text)}, CleanOptions{MinWords: 10})
 		if err != nil {
@@ -124,6 +126,11 @@ func TestCleanRefuses(t *testing.T) {
 		{"a.csv", "id,text\nx,a\ny\n", "a.csv:3: wrong number of fields"},
 		{"a.csv", "id,text\n", "there are no rows"},
 		{"a.txt", "", "there are no rows"},
+		{"a.txt", "she\nbe\x00workin", "a.txt:2: a zero byte, so this is no text in UTF-8"},
+		{"a.txt", strings.Repeat("she be workin\n", 20000) + "\x00", "a.txt:20001: a zero byte"},
+		{"a.csv", "id,text\nx,a\x00\n", "a.csv:2: a zero byte"},
+		{"a.txt", "%PDF-1.7 she be workin", "a.txt: no text in UTF-8, but application/pdf; unpack or convert it first"},
+		{"a.txt", "\x1f\x8b\x08\x08\x01\x01", "a.txt: no text in UTF-8, but application/x-gzip"},
 	} {
 		_, err := Clean([]string{write(t, c.name, c.text)}, CleanOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

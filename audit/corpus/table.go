@@ -15,10 +15,13 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Row is a row of a table: the fields of a JSON object or of a CSV record as text, or a line of plain text.
@@ -44,9 +47,9 @@ const TextField = "text"
 const maxLine = 16 << 20
 
 // Rows streams the rows of a file: JSON lines (.jsonl, .json), CSV or TSV with a header (.csv, .tsv), or for any other name
-// plain text, whose lines become rows with the one field TextField. Empty lines are no rows. Of a JSON object, null is a
-// field that is not there, and what is not a string keeps JSON's spelling. The first error, of one line and with file and
-// line, ends the rows.
+// (a pipe's) JSON lines if the first line is a JSON object, and else plain text, whose lines become rows with the one field
+// TextField. Empty lines are no rows. Of a JSON object, null is a field that is not there, and what is not a string keeps
+// JSON's spelling. The first error, of one line and with file and line, ends the rows. What is no UTF-8 text is an error.
 func Rows(path string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		file, err := os.Open(path)
@@ -55,8 +58,18 @@ func Rows(path string) iter.Seq2[Row, error] {
 			return
 		}
 		defer file.Close()
-		in := bufio.NewReader(file)
-		if head, _ := in.Peek(3); bytes.Equal(head, []byte("\ufeff")) {
+		in := bufio.NewReaderSize(&textOnly{path: path, in: file}, headSize)
+		head, err := in.Peek(headSize)
+		if err == nil || err == io.EOF {
+			err = checkHead(path, head)
+		} else {
+			err = pathError(path, err)
+		}
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		if bytes.HasPrefix(head, []byte("\ufeff")) {
 			_, _ = in.Discard(3) // cannot fail after the Peek
 		}
 		switch strings.ToLower(filepath.Ext(path)) {
@@ -67,9 +80,48 @@ func Rows(path string) iter.Seq2[Row, error] {
 		case ".tsv":
 			csvRows(path, '\t', in, yield)
 		default:
-			textRows(path, in, yield)
+			if isObject(bytes.TrimPrefix(head, []byte("\ufeff"))) {
+				jsonRows(path, in, yield)
+			} else {
+				textRows(path, in, yield)
+			}
 		}
 	}
+}
+
+// headSize is how much of a file tells what it is.
+const headSize = 1 << 16
+
+// checkHead refuses a file that begins as no UTF-8 text does.
+func checkHead(path string, head []byte) error {
+	kind := http.DetectContentType(head)
+	if len(head) == 0 || strings.HasPrefix(kind, "text/") && !strings.Contains(kind, "utf-16") {
+		return nil
+	}
+	return fmt.Errorf("%s: no text in UTF-8, but %s; unpack or convert it first", path, kind)
+}
+
+// isObject says whether the first line that is not empty is a JSON object.
+func isObject(head []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
+	var object map[string]json.RawMessage
+	return json.Unmarshal(line, &object) == nil && object != nil
+}
+
+// textOnly reads on as long as there is no zero byte, which no text has.
+type textOnly struct {
+	path string
+	in   io.Reader
+	line int // complete lines so far
+}
+
+func (t *textOnly) Read(to []byte) (int, error) {
+	n, err := t.in.Read(to)
+	if at := bytes.IndexByte(to[:n], 0); at >= 0 {
+		return at, fmt.Errorf("%s:%d: a zero byte, so this is no text in UTF-8; unpack or convert it first", t.path, t.line+bytes.Count(to[:at], []byte("\n"))+1)
+	}
+	t.line += bytes.Count(to[:n], []byte("\n"))
+	return n, err
 }
 
 // lines streams the lines of a file that are not empty.
@@ -156,14 +208,28 @@ func csvRows(path string, comma rune, in io.Reader, yield func(Row, error) bool)
 	}
 }
 
-// pathError says what went wrong with a path, once and on one line.
+// pathError says what went wrong with a path, once and on one line, and what to do about it.
 func pathError(path string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || strings.HasPrefix(err.Error(), path+":") { // said already, while it was read
+		return err
 	}
 	var inner *fs.PathError
 	if errors.As(err, &inner) {
 		err = inner.Err
+	}
+	for _, known := range []struct {
+		err    error
+		remedy string
+	}{
+		{fs.ErrNotExist, "; give a file that is there, in a folder that is there"},
+		{fs.ErrPermission, "; change its permissions, or choose another place"},
+		{unix.EISDIR, "; give a file"},
+		{unix.ENOTDIR, "; a part of the path is a file and no folder"},
+		{unix.ENOSPC, "; make room, and give the same command again"},
+	} {
+		if errors.Is(err, known.err) {
+			return fmt.Errorf("%s: %w%s", path, err, known.remedy)
+		}
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

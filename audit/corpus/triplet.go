@@ -3,6 +3,7 @@ package corpus
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Triplet is an AAE sentence, its translation to SAE, and that translated back to AAE.
@@ -49,7 +50,7 @@ func ReadSentences(path string) ([]Sentence, error) {
 		list = append(list, Sentence{row.Fields["id"], row.Fields[FieldAAE]})
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: there are no texts in the file", path)
+		return nil, fmt.Errorf("%s: there are no texts in the file; give what plumb corpus clean wrote", path)
 	}
 	return list, nil
 }
@@ -79,7 +80,7 @@ func ReadTriplets(path string) ([]Triplet, error) {
 		list = append(list, t)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: there are no triplets in the file", path)
+		return nil, fmt.Errorf("%s: there are no triplets in the file; give what plumb corpus translate or filter wrote", path)
 	}
 	return list, nil
 }
@@ -88,7 +89,7 @@ func ReadTriplets(path string) ([]Triplet, error) {
 func (r *Row) need(fields ...string) error {
 	for _, name := range fields {
 		if _, ok := r.Fields[name]; !ok {
-			return fmt.Errorf("%s: the row has no %s", r.at(), name)
+			return fmt.Errorf("%s: the row has no %s; rows need %s, as JSON lines or as CSV with a header", r.at(), name, strings.Join(fields, ", "))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func Boundary(shifts []float64) int {
 	return at
 }
 
-// Tokens are the hidden states of a sentence's tokens, and the word that each belongs to, counted from 0.
+// Tokens are the embeddings of a sentence's tokens (a model's hidden states in context), and the word that each belongs to, counted from 0.
 type Tokens struct {
 	States [][]float64
 	Word   []int

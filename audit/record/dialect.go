@@ -29,9 +29,9 @@ type Trace struct {
 
 // Segmentation says what cut the pairs into context and continuation. It is zero where the data brings all segments.
 type Segmentation struct {
-	Model  string  `json:"model"` // whose hidden states were compared
+	Model  string  `json:"model"` // whose token embeddings were compared
 	SHA256 string  `json:"sha256"`
-	Layer  int     `json:"layer"` // -1: the model's own output, of an encoder
+	Layer  int     `json:"layer"` // -1: the output of an encoder
 	Rho    float64 `json:"rho"`
 	Gamma  float64 `json:"gamma"`
 	Given  int     `json:"given"` // pairs whose segments the data brings

@@ -10,7 +10,8 @@
 
 namespace plumb {
 
-// What tiny_model can make: llama.cpp's architecture names, and "llama-moe" for llama with experts (Mixtral).
+// The causal language models that tiny_model can make: llama.cpp's architecture names, and "llama-moe" for llama with experts
+// (Mixtral). It makes "bert", an encoder, too.
 const std::vector<std::string> & tiny_architectures();
 
 // Heads are of n_embd / n_head components, two of them with keys and values.
@@ -28,7 +29,7 @@ struct tiny_shape {
 // Sliding windows, where the architecture has them, are 16 tokens. F32 throughout.
 //
 // n_gpu_layers and devices (NULL-terminated; NULL: the CPU alone) place it. Freed with llama_model_free.
-// Throws std::runtime_error for a name that is not in tiny_architectures, or if llama.cpp refuses.
+// Throws std::runtime_error for another name, or if llama.cpp refuses.
 llama_model * tiny_model(const std::string & architecture, uint32_t seed, ggml_backend_dev_t * devices = nullptr,
                          int32_t n_gpu_layers = 0, const tiny_shape & shape = {});
 
