@@ -29,10 +29,18 @@ struct steering {
 
 using hooks_ptr = std::unique_ptr<plumb_hooks, void (*)(plumb_hooks *)>;
 
-std::mutex                                 mutex;
-std::vector<steering>                      steerings;
-std::map<const llama_context *, hooks_ptr> contexts;
-size_t                                     n_seen = 0; // contexts that were steered
+struct state {
+    std::mutex                                 mutex;
+    std::vector<steering>                      steerings;
+    std::map<const llama_context *, hooks_ptr> contexts;
+    size_t                                     n_seen = 0; // contexts that were steered
+};
+
+// Made when first asked for: start() may run before this file's variables are initialised.
+state & self() {
+    static state s;
+    return s;
+}
 
 [[noreturn]] void refuse(const char * why) {
     fprintf(stderr, "plumb: %s\n", why);
@@ -52,6 +60,9 @@ void check_version() {
         refuse(
             "this program is not linked to llama.cpp's shared library: it has llama.cpp inside, or none, and cannot be "
             "steered from outside (plumb-server can)");
+    }
+    if (!next<void>("ggml_backend_is_cpu")) {
+        refuse("the program's llama.cpp loads its CPU backend by itself (GGML_BACKEND_DL), where plumb cannot reach it");
     }
     const std::string found = version && ggml ? std::string(version()) + " with ggml " + ggml() : "an older one";
     const std::string base  = found.substr(0, strlen(PLUMB_RUN_LLAMA));
@@ -87,7 +98,7 @@ void read_steerings() {
             refuse("PLUMB_RUN_STEER is not what `plumb run` sets");
         }
         const std::string path((const char *) rest + 1, end);
-        steerings.push_back({ path, strength, plumb::read_steering_file(path) });
+        self().steerings.push_back({ path, strength, plumb::read_steering_file(path) });
         text = end + 1;
     }
 }
@@ -104,7 +115,7 @@ __attribute__((constructor)) void start() {
 }
 
 __attribute__((destructor)) void end() {
-    if (n_seen == 0) {
+    if (self().n_seen == 0) {
         fprintf(stderr, "plumb: the program made no llama.cpp context: nothing was steered\n");
     }
 }
@@ -112,13 +123,13 @@ __attribute__((destructor)) void end() {
 // New hooks for a context on the model; null where it is to be left alone. Throws failure where it should have been steered.
 hooks_ptr hooks_for(const llama_model * model, const llama_context_params & params) {
     hooks_ptr  hooks(nullptr, plumb_hooks_free);
-    const bool first = n_seen == 0;
+    const bool first = self().n_seen == 0;
     if (params.ctx_type != LLAMA_CONTEXT_TYPE_DEFAULT) {
         return hooks;
     }
     std::vector<plumb_hook>  plan;
     const plumb::model_facts facts = plumb::facts_of(model);
-    for (const steering & s : steerings) {
+    for (const steering & s : self().steerings) {
         plumb_error error;
         if (plumb::guarded(&error, [&] { plumb::check_fit(s.file, s.path, facts); }) != PLUMB_OK) {
             if (first) {
@@ -149,10 +160,10 @@ hooks_ptr hooks_for(const llama_model * model, const llama_context_params & para
 
 // Whether the decode that is over was steered as planned; its status, or one of llama.cpp's for a failure.
 int32_t checked(llama_context * context, int32_t status) {
-    std::lock_guard<std::mutex> lock(mutex);
-    const auto                  found = contexts.find(context);
+    std::lock_guard<std::mutex> lock(self().mutex);
+    const auto                  found = self().contexts.find(context);
     plumb_error                 error;
-    if (status != 0 || found == contexts.end() || plumb_hooks_end(found->second.get(), &error) == PLUMB_OK) {
+    if (status != 0 || found == self().contexts.end() || plumb_hooks_end(found->second.get(), &error) == PLUMB_OK) {
         return status;
     }
     fprintf(stderr, "plumb: %s\n", error.message);
@@ -164,7 +175,7 @@ int32_t checked(llama_context * context, int32_t status) {
 extern "C" __attribute__((visibility("default"))) llama_context * llama_init_from_model(llama_model *        model,
                                                                                         llama_context_params params) {
     const auto                  real = next<decltype(llama_init_from_model)>("llama_init_from_model");
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(self().mutex);
     hooks_ptr                   hooks(nullptr, plumb_hooks_free);
     plumb_error                 error;
     if (plumb::guarded(&error, [&] { hooks = hooks_for(model, params); }) != PLUMB_OK) {
@@ -174,12 +185,12 @@ extern "C" __attribute__((visibility("default"))) llama_context * llama_init_fro
     if (!hooks) {
         return real(model, params);
     }
-    n_seen++;
+    self().n_seen++;
     params.cb_eval           = plumb_hooks_eval;
     params.cb_eval_user_data = hooks.get();
     llama_context * context  = real(model, params);
     if (context) {
-        contexts.emplace(context, std::move(hooks));
+        self().contexts.emplace(context, std::move(hooks));
     }
     return context;
 }
@@ -191,8 +202,8 @@ llama_new_context_with_model(llama_model * model, llama_context_params params) {
 
 extern "C" __attribute__((visibility("default"))) void llama_free(llama_context * context) {
     next<decltype(llama_free)>("llama_free")(context);
-    std::lock_guard<std::mutex> lock(mutex);
-    contexts.erase(context);
+    std::lock_guard<std::mutex> lock(self().mutex);
+    self().contexts.erase(context);
 }
 
 extern "C" __attribute__((visibility("default"))) int32_t llama_decode(llama_context * context, llama_batch batch) {

@@ -20,11 +20,16 @@ namespace {
 const char * control_vector_prefix = "direction.";
 const char * own_prefix            = "plumb.direction.";
 
+// By name, where the pointer to the function would have to be resolved when a library that holds this is loaded.
+struct free_gguf {
+    void operator()(gguf_context * gguf) const { gguf_free(gguf); }
+};
+
 // ggml aborts where a value is asked for by a type that it does not have, so every type is looked at first.
 struct reader {
     const char *                                            path;
     std::unique_ptr<FILE, int (*)(FILE *)>                  file{ nullptr, fclose };
-    std::unique_ptr<gguf_context, void (*)(gguf_context *)> gguf{ nullptr, gguf_free };
+    std::unique_ptr<gguf_context, free_gguf> gguf;
     int64_t                                                 n_bytes = 0;
 
     explicit reader(const std::string & name) : path(name.c_str()) {

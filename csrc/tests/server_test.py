@@ -180,7 +180,7 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.texts[None], self.server.complete()["content"])
 
     def test_states_serve_their_own_plan_alone(self):
-        prompt = PROMPT + " had told her of the new patient, who"
+        prompt = "In another town, far from every hospital, there"
         for again in range(2):
             for strength in STRENGTHS:
                 answer = self.server.complete(prompt, steering=asked(strength), n_predict=4)
