@@ -62,7 +62,8 @@ void check_version() {
             "steered from outside (plumb-server can)");
     }
     if (!next<void>("ggml_backend_is_cpu")) {
-        refuse("the program's llama.cpp loads its CPU backend by itself (GGML_BACKEND_DL), where plumb cannot reach it");
+        refuse(
+            "the program's llama.cpp loads its CPU backend by itself (GGML_BACKEND_DL), where plumb cannot reach it");
     }
     const std::string found = version && ggml ? std::string(version()) + " with ggml " + ggml() : "an older one";
     const std::string base  = found.substr(0, strlen(PLUMB_RUN_LLAMA));

@@ -27,10 +27,10 @@ struct free_gguf {
 
 // ggml aborts where a value is asked for by a type that it does not have, so every type is looked at first.
 struct reader {
-    const char *                                            path;
-    std::unique_ptr<FILE, int (*)(FILE *)>                  file{ nullptr, fclose };
+    const char *                             path;
+    std::unique_ptr<FILE, int (*)(FILE *)>   file{ nullptr, fclose };
     std::unique_ptr<gguf_context, free_gguf> gguf;
-    int64_t                                                 n_bytes = 0;
+    int64_t                                  n_bytes = 0;
 
     explicit reader(const std::string & name) : path(name.c_str()) {
         struct stat info;
