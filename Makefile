@@ -5,7 +5,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 .DEFAULT_GOAL := build
-.PHONY: build native server demo test test-scripts test-cpp test-sanitized test-go test-install test-server check-architectures check-device device-tree bench lint format install clean help
+.PHONY: build native server demo test test-scripts test-cpp test-sanitized test-go test-install test-server bench-server check-architectures check-device device-tree bench lint format install clean help
 
 PREFIX      ?= /usr/local
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -122,8 +122,8 @@ install: build
 	mkdir -p "$$to/bin" "$$to/include/plumb" "$$to/lib/pkgconfig" \
 		"$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions"; \
 	install bin/plumb "$$to/bin/plumb"; \
-	for file in bin/plumb-server; do [ ! -e $$file ] || install $$file "$$to/bin/"; done; \
-	for file in bin/libplumb_run.so; do [ ! -e $$file ] || install -m 644 $$file "$$to/lib/"; done; \
+	[ ! -e bin/plumb-server ] || install bin/plumb-server "$$to/bin/"; \
+	[ ! -e bin/libplumb_run.so ] || install -m 644 bin/libplumb_run.so "$$to/lib/"; \
 	install -m 644 csrc/plumb.h "$$(third_party/build_llama.py $(LLAMA_FLAGS))"/include/*.h "$$to/include/plumb/"; \
 	install -m 644 build/libplumb-*.a "$$to/lib/libplumb.a"; \
 	install -m 644 build/release/plumb.pc "$$to/lib/pkgconfig/plumb.pc"; \
@@ -138,6 +138,10 @@ test-install: build test-cpp
 test-server: build server test-cpp
 	@csrc/tests/server_test.py
 	@csrc/tests/run_test.py
+
+## make bench-server  plumb-server with a projection at one layer beside the same server without Plumb's hooks
+bench-server: build server
+	@third_party/bench/server
 
 ## make clean      remove what make built here; the cache stays
 clean:

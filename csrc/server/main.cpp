@@ -48,7 +48,9 @@ int serve(std::vector<std::string> arguments) {
     for (const auto & s : options.steer) {
         plumb::loaded_steerings().load(s.file, "", s.strength, true);
     }
-    params.cb_eval = plumb::eval_callback;
+    if (options.any()) {
+        params.cb_eval = plumb::eval_callback;
+    }
 
     llama_backend_init();
     llama_numa_init(params.numa);

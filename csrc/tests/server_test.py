@@ -52,16 +52,16 @@ def f32_model():
 class Server:
     """A running plumb-server, its control address, and the log of both."""
 
-    def __init__(self, folder, *flags, token=None, program=SERVER):
+    def __init__(self, folder, *flags, token=None, controlled=True):
         self.port, self.control_port = free_port(), free_port()
         self.log = Path(folder) / f"server-{self.port}.log"
         environment = {k: v for k, v in os.environ.items() if k != "PLUMB_STEER_TOKEN"}
         if token:
             environment["PLUMB_STEER_TOKEN"] = token
-        own = ["--steer-address", str(self.control_port)] if program == SERVER else []
+        own = ["--steer-address", str(self.control_port)] if controlled else []
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([*(program if isinstance(program, list) else [program]), "--port", str(self.port), *own,
-                                             *map(str, flags)], stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen([SERVER, "--port", str(self.port), *own, *map(str, flags)], stdout=log, stderr=log,
+                                            env=environment)
         for _ in range(1200):
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended: {self.log.read_text()[-2000:]}")
