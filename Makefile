@@ -134,8 +134,10 @@ install: build
 test-install: build test-cpp
 	@csrc/tests/install_test.py
 
-## make test-server  plumb-server and plumb run with a small real model; builds llama.cpp's own server to compare with: long
-test-server: build server test-cpp
+## make test-server  plumb-server and plumb run with a small real model, after building llama.cpp's shared library too
+test-server: build server
+	@googletest=$$(third_party/fetch.py googletest); \
+	$(call cmake,build/release,-DGOOGLETEST="$$googletest",write_f32_model)
 	@csrc/tests/server_test.py
 	@csrc/tests/run_test.py
 
