@@ -5,7 +5,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory --no-builtin-rules
 
 .DEFAULT_GOAL := build
-.PHONY: build native demo test test-scripts test-cpp test-sanitized test-go test-install check-architectures check-device device-tree bench lint format install clean help
+.PHONY: build native server demo test test-scripts test-cpp test-sanitized test-go test-install test-server bench-server check-architectures check-device device-tree bench lint format install clean help
 
 PREFIX      ?= /usr/local
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -17,7 +17,7 @@ LLAMA_FLAGS := $(if $(CUDA),-DGGML_CUDA=ON) $(if $(VULKAN),-DGGML_VULKAN=ON) $(i
 # For check-device: this machine's GPU alone, without kernels that scoring does not use on GPUs. CUDA_ARCH=90 names another.
 DEVICE_FLAGS := $(if $(CUDA),-DCMAKE_CUDA_ARCHITECTURES=$(or $(CUDA_ARCH),native) -DGGML_CUDA_FA=OFF)
 
-CPP_FILES = $(wildcard $(foreach d,csrc ggml csrc/tests ggml/tests,$(d)/*.cpp $(d)/*.h))
+CPP_FILES = $(wildcard $(foreach d,csrc ggml csrc/server csrc/preload csrc/tests ggml/tests,$(d)/*.cpp $(d)/*.h))
 
 # $(call cmake,FOLDER,FLAGS,TARGET) configures and builds; it speaks only if there is something to say.
 define cmake
@@ -42,7 +42,13 @@ build: native
 	@go build -o bin/plumb ./cli/plumb
 
 native:
-	@$(call cmake,build/release,,go_archive)
+	@$(call cmake,build/release,,go_archive plumb_run)
+
+## make server     build bin/plumb-server, llama.cpp's server with steering: some minutes more
+server: native
+	@parts=$$(third_party/build_llama.py --server-parts $(LLAMA_FLAGS)); \
+	patched=$$(third_party/server_source.py build/server); llama=$$(third_party/fetch.py llama.cpp); \
+	$(call cmake,build/release,-DSERVER_PARTS="$$parts" -DSERVER_SOURCE="$$patched" -DLLAMA_SOURCE="$$llama",plumb-server)
 
 ## make demo       build, fetch a small real model and audit it
 demo: build
@@ -116,6 +122,8 @@ install: build
 	mkdir -p "$$to/bin" "$$to/include/plumb" "$$to/lib/pkgconfig" \
 		"$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions"; \
 	install bin/plumb "$$to/bin/plumb"; \
+	[ ! -e bin/plumb-server ] || install bin/plumb-server "$$to/bin/"; \
+	[ ! -e bin/libplumb_run.so ] || install -m 644 bin/libplumb_run.so "$$to/lib/"; \
 	install -m 644 csrc/plumb.h "$$(third_party/build_llama.py $(LLAMA_FLAGS))"/include/*.h "$$to/include/plumb/"; \
 	install -m 644 build/libplumb-*.a "$$to/lib/libplumb.a"; \
 	install -m 644 build/release/plumb.pc "$$to/lib/pkgconfig/plumb.pc"; \
@@ -125,6 +133,17 @@ install: build
 
 test-install: build test-cpp
 	@csrc/tests/install_test.py
+
+## make test-server  plumb-server and plumb run with a small real model, after building llama.cpp's shared library too
+test-server: build server
+	@googletest=$$(third_party/fetch.py googletest); \
+	$(call cmake,build/release,-DGOOGLETEST="$$googletest",write_f32_model)
+	@csrc/tests/server_test.py
+	@csrc/tests/run_test.py
+
+## make bench-server  plumb-server with a projection at one layer beside the same server without Plumb's hooks
+bench-server: build server
+	@third_party/bench/server
 
 ## make clean      remove what make built here; the cache stays
 clean:

@@ -41,6 +41,7 @@ answers at all.
 			gateCommand(),
 			steerCommand(),
 			generateCommand(),
+			runProgramCommand(),
 			corpusCommand(),
 			completionCommand(),
 			manualCommand(),

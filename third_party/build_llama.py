@@ -3,6 +3,7 @@
 
     build_llama.py [-DNAME=VALUE …]     more flags for llama.cpp's CMake, such as -DGGML_CUDA=ON
     build_llama.py --program NAME       one of llama.cpp's own programs instead; prints where it lies
+    build_llama.py --server-parts [-D…] what its server is linked from, but for the server; prints the build's folder
 
 The folder's name holds a hash of all that decides what is built, so that another clone on this machine builds nothing.
 The folder of a pinned version is left alone once it is there; one of a checkout (LLAMA_CPP_DIR) is brought up to date
@@ -62,22 +63,34 @@ def build_llama(more_flags):
     return target
 
 
-def build_program(name):
-    """One of llama.cpp's own programs, tools and tests. They need more of it than the library, so they are built apart."""
+def build_program(name, more_flags=()):
+    """One of llama.cpp's own programs, tools and tests."""
+    return build_apart([name], more_flags) / "bin" / name
+
+
+def build_server_parts(more_flags):
+    """The libraries below llama.cpp's server, which is not itself built: csrc/server compiles a patched one."""
+    return build_apart(["llama-common", "mtmd", "cpp-httplib"], more_flags)
+
+
+def build_apart(targets, more_flags):
+    """Targets that need more of llama.cpp than the library does, in a build folder of their own, which stays."""
     parts = [f"-DLLAMA_BUILD_{part}=" for part in ("COMMON", "TOOLS", "TESTS")]
-    flags = [flag for flag in FLAGS if not flag.startswith(tuple(parts))] + [part + "ON" for part in parts]
+    flags = [flag for flag in FLAGS if not flag.startswith(tuple(parts))] + [part + "ON" for part in parts] + list(more_flags)
     source = fetch.llama_cpp()
     builds = fetch.cache_folder() / "builds"
     builds.mkdir(parents=True, exist_ok=True)
     folder = builds / f"programs-{key(source, flags)}"
-    program = folder / "bin" / name
+    done = folder / "built" / "+".join(targets)
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.environ.get("LLAMA_CPP_DIR") or not program.exists():
-            fetch.say(f"building llama.cpp's {name} in {folder}, once: some minutes")
+        if os.environ.get("LLAMA_CPP_DIR") or not done.exists():
+            fetch.say(f"building llama.cpp's {', '.join(targets)} in {folder}, once: some minutes")
             run_all(["cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", *flags],
-                    ["cmake", "--build", str(folder), "--target", name])
-    return program
+                    ["cmake", "--build", str(folder), "--target", *targets])
+            done.parent.mkdir(exist_ok=True)
+            done.touch()
+    return folder
 
 
 def key(source, flags):
@@ -131,6 +144,8 @@ def write_if_changed(path, text):
 def main(arguments):
     if arguments[:1] == ["--program"] and len(arguments) == 2:
         return fetch.run(lambda: build_program(arguments[1]))
+    if arguments[:1] == ["--server-parts"]:
+        return fetch.run(lambda: build_server_parts(arguments[1:]))
     return fetch.run(lambda: build_llama(arguments))
 
 
