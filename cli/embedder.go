@@ -173,8 +173,9 @@ func (e *embedder) embed(ctx context.Context, texts ...string) ([]*embedded, err
 func (e *embedder) readLayer(ctx context.Context, list []*embedded) error {
 	var requests []bindings.Request
 	for _, x := range list {
-		if most := e.session.Layout().Context; len(x.tokens) > most {
-			return &textError{fmt.Errorf("the text is %s tokens; the context holds %s", report.Thousands(len(x.tokens)), report.Thousands(most))}
+		// in more than one graph, every token's state would cost the whole text before it
+		if most := e.session.Layout().BatchRows; len(x.tokens) > most {
+			return &textError{fmt.Errorf("the text is %s tokens; one of up to %s can be read", report.Thousands(len(x.tokens)), report.Thousands(most))}
 		}
 		requests = append(requests, prefixes(x.tokens)...)
 	}
