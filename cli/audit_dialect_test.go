@@ -151,7 +151,7 @@ func TestOddPairs(t *testing.T) {
 	}
 	contains(t, errors["word/continuation"], "a sentence of one word cannot be cut")
 	contains(t, errors["long/sentiment"], "the context holds 4096")
-	contains(t, errors["long/continuation"], "one of up to 512 can be read")
+	contains(t, errors["long/continuation"], "too long for the model's context")
 
 	r, err := dialect.New(dir, 10, false)
 	if err != nil {
