@@ -19,6 +19,15 @@ std::string architecture_of(const llama_model * model) {
     return name;
 }
 
+// What comes after the last block is replayed from there, and nobody reads the logits: it is recorded and not computed.
+bool on_node(ggml_tensor * node, bool ask, void * user_data) {
+    trace & recorded = *(trace *) user_data;
+    if (ask && recorded.in_last_block()) {
+        node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
+    }
+    return recorded.on_node(node, ask);
+}
+
 bool all_finite(const float * v, size_t n) {
     return std::all_of(v, v + n, [](float x) { return std::isfinite(x); });
 }
@@ -61,7 +70,7 @@ gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
     cp.type_v               = GGML_TYPE_F32;
     cp.flash_attn_type      = LLAMA_FLASH_ATTN_TYPE_DISABLED; // its operator has no gradient
     cp.cb_eval_user_data    = &recorded;
-    cp.cb_eval              = [](ggml_tensor * t, bool ask, void * r) { return ((trace *) r)->on_node(t, ask); };
+    cp.cb_eval              = on_node;
     cp.abort_callback_data  = this;
     cp.abort_callback       = [](void * e) { return is_cancelled(((gradient_engine *) e)->cancel); };
 

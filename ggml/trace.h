@@ -74,6 +74,9 @@ class trace {
     // The evaluation callback's body. Never throws: what goes wrong is told by finish.
     bool on_node(ggml_tensor * tensor, bool ask) noexcept;
 
+    // While it runs: whether the node that is asked about comes after the last boundary but one.
+    bool in_last_block() const { return n_cuts + 1 == (int32_t) names.size(); }
+
     // After the graph ran. Throws graph_error unless one graph ran and every boundary was in it exactly once, in order.
     void finish() const;
 
