@@ -20,7 +20,7 @@ constexpr float q_square   = q_constant * 0.044715f;
 constexpr float q_quick    = 1.702f;
 
 // Which of the operators, as a small number: the custom operator's user data.
-enum : uintptr_t { swapped = 1, quick = 2, gated = 4, n_kinds = 8 };
+constexpr uintptr_t swapped = 1, quick = 2, gated = 4, n_kinds = 8;
 
 uintptr_t kind_of(ggml_op op, const int32_t * op_params) {
     if (op == GGML_OP_GLU) {
