@@ -1,6 +1,7 @@
 #include "gradient.h"
 
 #include "architectures.h"
+#include "attention.h"
 #include "error.h"
 #include "hooks.h"
 
@@ -22,6 +23,9 @@ std::string architecture_of(const llama_model * model) {
 // What comes after the last block is replayed from there, and nobody reads the logits: it is recorded and not computed.
 bool on_node(ggml_tensor * node, bool ask, void * user_data) {
     trace & recorded = *(trace *) user_data;
+    if (ask) {
+        keep_attention_in_f32(node);
+    }
     if (ask && recorded.in_last_block()) {
         node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
     }
@@ -68,7 +72,7 @@ gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
     cp.op_offload           = false; // a weight that travels for one operator has no place that a replay could read
     cp.type_k               = GGML_TYPE_F32;
     cp.type_v               = GGML_TYPE_F32;
-    cp.flash_attn_type      = LLAMA_FLASH_ATTN_TYPE_DISABLED; // its operator has no gradient
+    cp.flash_attn_type      = fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     cp.cb_eval_user_data    = &recorded;
     cp.cb_eval              = on_node;
     cp.abort_callback_data  = this;
