@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/bbq"
-	"plumb/audit/protocol"
 	"plumb/audit/report"
 	"plumb/bindings"
 )
@@ -25,8 +24,8 @@ func (o *auditBBQOptions) readGrids(c *cli.Context) ([]*grid, error) {
 			return nil, usageError("--grid and --%s exclude each other", name)
 		}
 	}
-	if !slices.Contains([]string{heldOut, fitHalf, allOf}, o.half) {
-		return nil, usageError("--half is held-out, fit or all, not %q", o.half)
+	if err := o.checkHalf(); err != nil {
+		return nil, err
 	}
 	var grids []*grid
 	for _, path := range paths {
@@ -47,14 +46,7 @@ func (o *auditBBQOptions) auditGrids(ctx context.Context, grids []*grid, task *b
 		if err != nil {
 			return err
 		}
-		for _, c := range more {
-			same := func(other configuration) bool {
-				return protocol.Name(other.recorded) == protocol.Name(c.recorded) && other.file.sha256 == c.file.sha256
-			}
-			if !slices.ContainsFunc(list, same) {
-				list = append(list, c)
-			}
-		}
+		list = appendNew(list, more...)
 	}
 	var err error
 	if task.items, err = chooseHalf(task.items, list, o.half, notes); err != nil {

@@ -56,8 +56,8 @@ func (o *steerOptions) check() error {
 	if o.file == "" && (o.alpha != "" || o.layers != "" || o.operator != "" || o.half != heldOut) {
 		return usageError("--alpha, --layer, --operator and --half go with --steer")
 	}
-	if !slices.Contains([]string{heldOut, fitHalf, allOf}, o.half) {
-		return usageError("--half is held-out, fit or all, not %q", o.half)
+	if err := o.checkHalf(); err != nil {
+		return err
 	}
 	if _, err := o.strength(0); err != nil {
 		return err
@@ -69,6 +69,13 @@ func (o *steerOptions) check() error {
 		if _, err := steer.ParseOperator(o.operator); err != nil {
 			return usageError("--operator: %s", err)
 		}
+	}
+	return nil
+}
+
+func (o *steerOptions) checkHalf() error {
+	if !slices.Contains([]string{heldOut, fitHalf, allOf}, o.half) {
+		return usageError("--half is held-out, fit or all, not %q", o.half)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/protocol"
 	"plumb/audit/record"
 	"plumb/bindings"
 	"plumb/steer"
@@ -221,6 +222,17 @@ func (g *grid) configurations(model *openedModel, half string, notes io.Writer) 
 		}
 	}
 	return list, nil
+}
+
+// appendNew appends those configurations that the list does not have.
+func appendNew(list []configuration, more ...configuration) []configuration {
+	for _, c := range more {
+		same := func(other configuration) bool { return protocol.SameSteering(other.recorded, c.recorded) }
+		if !slices.ContainsFunc(list, same) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // nearest is the place of the configuration that is most like the paper's own: the contrast (or else the first file)

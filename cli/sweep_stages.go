@@ -90,28 +90,15 @@ func (t *auditTask) passes(ctx context.Context, s scorer, list []configuration, 
 // heldOut are the configurations of the held-out half: the selected one, the default if it is another, the rest of the grid
 // for the oracle, and the controls.
 func (s *sweep) heldOut(selected, standard configuration) ([]configuration, error) {
-	list := []configuration{selected}
-	add := func(c configuration) {
-		for _, other := range list {
-			if protocol.Name(other.recorded) == protocol.Name(c.recorded) {
-				return
-			}
-		}
-		list = append(list, c)
-	}
-	add(standard)
+	list := appendNew([]configuration{selected}, standard)
 	if s.options.oracle {
-		for _, c := range s.configurations {
-			add(c)
-		}
+		list = appendNew(list, s.configurations...)
 	}
 	controls, err := s.controls(selected)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range controls {
-		add(c)
-	}
+	list = appendNew(list, controls...)
 	for i := range list {
 		list[i].recorded.Half = heldOut
 	}

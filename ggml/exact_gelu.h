@@ -23,7 +23,7 @@ void compute_gelu_exactly(ggml_tensor * node);
 void forget_exact_gelu(ggml_tensor * node);
 
 // The same function of x and, for a gated unit of two tensors, the linear part (else null), as operators that are exact and
-// have rules. Each but the result is handed to `list` as it is made: four at most, and two copies.
+// have rules. Each but the result is handed to `list` as it is made: eight at most.
 ggml_tensor * gelu_of_exact_operators(ggml_context * ctx, ggml_op op, const int32_t * op_params, ggml_tensor * x,
                                       ggml_tensor * linear, const std::function<ggml_tensor *(ggml_tensor *)> & list);
 

@@ -184,18 +184,17 @@ ggml_tensor * replay::clone_operator(const traced & t) {
         ggml_tensor * into = source(t.src[2]);
         return ggml_set_rows(work->context(), into, source(t.src[0]), source(t.src[1]));
     }
+    auto list = [&](ggml_tensor * part) { return listed(part, t.name + " part"); };
     if (!forwards_only && reads_gelu_table(t.op, t.op_params) && t.type == GGML_TYPE_F32 && work->where().is_cpu()) {
         work->require(9);
         ggml_tensor * linear = t.src[1] ? source(t.src[1]) : nullptr;
-        return gelu_of_exact_operators(work->context(), t.op, t.op_params, source(t.src[0]), linear,
-                                       [&](ggml_tensor * part) { return listed(part, t.name + " part"); });
+        return gelu_of_exact_operators(work->context(), t.op, t.op_params, source(t.src[0]), linear, list);
     }
     if (!forwards_only && t.op == GGML_OP_FLASH_ATTN_EXT) {
         work->require(12);
         auto optional = [&](int i) { return t.src[i] ? source(t.src[i]) : nullptr; };
         return attention_of_operators(work->context(), t.op_params, source(t.src[0]), source(t.src[1]),
-                                      source(t.src[2]), optional(3), optional(4),
-                                      [&](ggml_tensor * part) { return listed(part, t.name + " part"); });
+                                      source(t.src[2]), optional(3), optional(4), list);
     }
     // Anything else gets a result of its own, also where the program wrote in place.
     ggml_tensor * c = ggml_new_tensor(work->context(), t.type, GGML_MAX_DIMS, t.ne);

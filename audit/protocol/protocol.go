@@ -146,15 +146,15 @@ func LoadHalf(dir string, options Options) (*Half, error) {
 // find is the place of an intervention; −1 if it was not evaluated.
 func (h *Half) find(s record.Steering) int {
 	for i, row := range h.Rows {
-		if sameSteering(*row.Steering, s) {
+		if SameSteering(*row.Steering, s) {
 			return i
 		}
 	}
 	return -1
 }
 
-// sameSteering compares two interventions, whatever half they were evaluated on.
-func sameSteering(a, b record.Steering) bool {
+// SameSteering compares two interventions, whatever half they were evaluated on.
+func SameSteering(a, b record.Steering) bool {
 	return Name(a) == Name(b) && a.SHA256 == b.SHA256
 }
 
