@@ -149,14 +149,7 @@ plumb_encoder * plumb_encoder_new(plumb_model * model, bool classify, plumb_erro
         cp.abort_callback_data  = encoder.get();
         cp.abort_callback = [](void * e) { return plumb::is_cancelled(((plumb_encoder *) e)->cancel); };
 
-        plumb::take_logged_error();
-        encoder->context.reset(llama_init_from_model(model->llama, cp));
-        if (!encoder->context) {
-            const std::string why = plumb::take_logged_error();
-            fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
-                 "llama.cpp cannot make a context of %d tokens: %s", encoder->n_ctx,
-                 why.empty() ? "no reason given" : why.c_str());
-        }
+        encoder->context.reset(plumb::new_context(model->llama, cp));
         const int32_t any_token = 0;
         encode(*encoder, &any_token, 1);
         check_graph(*encoder);

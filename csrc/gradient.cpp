@@ -4,6 +4,7 @@
 #include "attention.h"
 #include "error.h"
 #include "hooks.h"
+#include "model.h"
 
 #include "ggml-cpu.h"
 
@@ -78,14 +79,7 @@ gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
     cp.abort_callback_data  = this;
     cp.abort_callback       = [](void * e) { return is_cancelled(((gradient_engine *) e)->cancel); };
 
-    take_logged_error();
-    context.reset(llama_init_from_model(model, cp));
-    if (!context) {
-        const std::string why = take_logged_error();
-        fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
-             "llama.cpp cannot make a context of %d tokens for gradients: %s", params.n_ctx,
-             why.empty() ? "no reason given" : why.c_str());
-    }
+    context.reset(new_context(model, cp, " for gradients"));
     params.n_ctx = std::min<int32_t>(params.n_ctx, llama_n_ctx(context.get()));
     llama_attach_threadpool(context.get(), threads.get(), threads.get());
 }

@@ -360,3 +360,15 @@ int32_t plumb_token_text(const plumb_model * model, int32_t token, char * text, 
     const int32_t n = llama_token_to_piece(model->vocab, token, text, (int32_t) size, 0, true);
     return n < 0 ? -n : n;
 }
+
+llama_context * plumb::new_context(llama_model * model, const llama_context_params & params, const char * purpose) {
+    take_logged_error();
+    llama_context * context = llama_init_from_model(model, params);
+    if (!context) {
+        const std::string why = take_logged_error();
+        fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
+             "llama.cpp cannot make a context of %u tokens%s: %s", params.n_ctx, purpose,
+             why.empty() ? "no reason given" : why.c_str());
+    }
+    return context;
+}

@@ -20,3 +20,10 @@ struct plumb_model {
 
     ~plumb_model();
 };
+
+namespace plumb {
+
+// A context, or a failure that says why there is none; `purpose` ends "a context of 4096 tokens".
+llama_context * new_context(llama_model * model, const llama_context_params & params, const char * purpose = "");
+
+} // namespace plumb

@@ -229,17 +229,15 @@ void tracer::climb(std::vector<load> & loads) {
             restore(l, b - 1);
             ggml_backend_tensor_set(block.input(), l.residual.data(), 0, l.residual.size() * sizeof(float));
             block.graph().run();
-            l.residual.resize(ggml_nelements(block.output()));
-            ggml_backend_tensor_get(block.output(), l.residual.data(), 0, l.residual.size() * sizeof(float));
-            if (b == n_layer()) {
-                std::vector<const float *> logits;
-                for (int32_t k = 0; k < n_outputs(batch); k++) {
-                    logits.push_back(l.residual.data() + (size_t) k * block.output()->ne[0]);
-                }
-                take_targets(l);
-                log_probabilities(session, batch, 0, batch.n_rows(), logits, logprobs);
-                l.residual = {};
+            const ggml_tensor * output = block.output();
+            if (b < n_layer()) {
+                l.residual.resize(ggml_nelements(output));
+                ggml_backend_tensor_get(output, l.residual.data(), 0, ggml_nbytes(output));
+                continue;
             }
+            l.residual = {};
+            take_targets(l);
+            log_probabilities(session, batch, output, logprobs);
         }
     }
 }

@@ -232,6 +232,23 @@ void log_probabilities(const plumb_session & session, const trie_layout & layout
     }
 }
 
+void log_probabilities(const plumb_session & session, const trie_layout & layout, const ggml_tensor * logits,
+                       float * out) {
+    // a batch's logits are tens of megabytes: they are read where they are if that is host memory
+    std::vector<float> copy;
+    const float *      values = (const float *) logits->data;
+    if (!ggml_backend_buffer_is_host(logits->buffer)) {
+        copy.resize(ggml_nelements(logits));
+        ggml_backend_tensor_get(logits, copy.data(), 0, ggml_nbytes(logits));
+        values = copy.data();
+    }
+    std::vector<const float *> rows;
+    for (int64_t k = 0; k < logits->ne[1]; k++) {
+        rows.push_back(values + k * logits->ne[0]);
+    }
+    log_probabilities(session, layout, 0, layout.n_rows(), rows, out);
+}
+
 void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
                        const std::vector<int32_t> & read_rows, std::vector<float> & read) {
     // steering acts first, so that what is read is the steered residual stream

@@ -25,16 +25,6 @@ bool steers(const steered_scores & to, int32_t layer) {
                        [layer](const plumb_steering & s) { return s.layer == layer; });
 }
 
-// The tensor's values, where they are if that is host memory: a batch's logits are tens of megabytes. Else in `copy`.
-const float * host_values(const ggml_tensor * t, std::vector<float> & copy) {
-    if (ggml_backend_buffer_is_host(t->buffer)) {
-        return (const float *) t->data;
-    }
-    copy.resize(ggml_nelements(t));
-    ggml_backend_tensor_get(t, copy.data(), 0, ggml_nbytes(t));
-    return copy.data();
-}
-
 // A steering on its way up: what the next block reads.
 struct climbing {
     const steered_scores * to;
@@ -83,8 +73,7 @@ bool score_job::score_by_replay(const trie_layout & layout) {
     }
     try {
         recorded.finish();
-        devices            all(session.params.n_threads, session.threads.get());
-        std::vector<float> elsewhere;
+        devices all(session.params.n_threads, session.threads.get());
         for (int32_t b = lowest + 1; b <= n_layer; b++) {
             if (!frontier(recorded, b).empty()) {
                 throw graph_error("block " + std::to_string(b) + " reads more than the residual stream");
@@ -116,13 +105,8 @@ bool score_job::score_by_replay(const trie_layout & layout) {
                     ggml_backend_tensor_get(output, c.residual.data(), 0, c.residual.size());
                     continue;
                 }
-                c.residual                            = {};
-                const float *              all_logits = host_values(output, elsewhere);
-                std::vector<const float *> logits;
-                for (int32_t k = 0; k < n_outputs; k++) {
-                    logits.push_back(all_logits + k * output->ne[0]);
-                }
-                log_probabilities(session, layout, 0, layout.n_rows(), logits, c.to->logprobs);
+                c.residual = {};
+                log_probabilities(session, layout, output, c.to->logprobs);
             }
         }
     } catch (const graph_error &) {

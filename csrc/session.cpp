@@ -101,14 +101,7 @@ plumb_session * plumb_session_new(plumb_model * model, const plumb_session_param
         cp.abort_callback_data = session.get();
         cp.abort_callback = [](void * s) { return plumb::is_cancelled(((plumb_session *) s)->cancel); };
 
-        plumb::take_logged_error();
-        session->context.reset(llama_init_from_model(model->llama, cp));
-        if (!session->context) {
-            const std::string why = plumb::take_logged_error();
-            fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
-                 "llama.cpp cannot make a context of %d tokens: %s", p.n_ctx,
-                 why.empty() ? "no reason given" : why.c_str());
-        }
+        session->context.reset(plumb::new_context(model->llama, cp));
         p.n_ctx = std::min<int32_t>(p.n_ctx, llama_n_ctx(session->context.get()));
 
         ggml_threadpool_params tp = ggml_threadpool_params_default(p.n_threads);

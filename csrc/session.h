@@ -71,6 +71,10 @@ struct score_job {
 void log_probabilities(const plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
                        const std::vector<const float *> & logits, float * out);
 
+// The same of the whole layout, of a tensor that holds the logits of those rows.
+void log_probabilities(const plumb_session & session, const trie_layout & layout, const ggml_tensor * logits,
+                       float * out);
+
 // Decodes rows [begin, end) of the layout as one graph under the plan, whose rows count from begin, and puts the
 // log-probabilities of its targets where they belong.
 void decode_rows(plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
