@@ -112,32 +112,21 @@ func (e *embedder) tokenize(text string) (*embedded, error) {
 	if err := checkBytes(text, e.maxBytes); err != nil {
 		return nil, err
 	}
-	own, err := e.model.Tokenize(text, false, false)
+	tokens, first, end, err := ownTokens(e.model.Model, text)
 	if err != nil {
 		return nil, &textError{err}
-	}
-	tokens, err := e.model.Tokenize(text, true, false)
-	if err != nil {
-		return nil, &textError{err}
-	}
-	first := 0
-	for first+len(own) <= len(tokens) && !slices.Equal(tokens[first:first+len(own)], own) {
-		first++
-	}
-	if first+len(own) > len(tokens) {
-		return nil, &textError{fmt.Errorf("the tokenizer gives %.40q other tokens at the start of a sequence", text)}
 	}
 	if e.encoder == nil {
-		tokens = tokens[:first+len(own)]
+		tokens = tokens[:end]
 		if first == 0 {
 			lineBreak, err := e.model.Tokenize("\n", false, false)
 			if err != nil {
 				return nil, err
 			}
-			tokens, first = append(lineBreak, tokens...), len(lineBreak)
+			tokens, first, end = append(lineBreak, tokens...), len(lineBreak), len(lineBreak)+end
 		}
 	}
-	return &embedded{text: text, tokens: tokens, first: first, end: first + len(own)}, nil
+	return &embedded{text: text, tokens: tokens, first: first, end: end}, nil
 }
 
 // checkBytes refuses a text that cannot fit before it is tokenized: some of llama.cpp's tokenizers take hours for a megabyte.

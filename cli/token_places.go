@@ -18,27 +18,34 @@ type tokenized struct {
 	text    string
 }
 
+// ownTokens tokenizes a text as the start of a sequence; its own tokens are tokens[first:end], the others are special.
+func ownTokens(model *bindings.Model, text string) (tokens []bindings.Token, first, end int, err error) {
+	own, err := model.Tokenize(text, false, false)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if tokens, err = model.Tokenize(text, true, false); err != nil {
+		return nil, 0, 0, err
+	}
+	for first+len(own) <= len(tokens) && !slices.Equal(tokens[first:first+len(own)], own) {
+		first++
+	}
+	if first+len(own) > len(tokens) {
+		return nil, 0, 0, fmt.Errorf("the tokenizer gives %.40q other tokens at the start of a sequence", text)
+	}
+	return tokens, first, first + len(own), nil
+}
+
 // tokenPlaces tokenizes a text as the start of a sequence and finds each token's place, by spelling the tokens out: whatever
 // the tokenizer, the places are exact or it is an error.
 func tokenPlaces(model *bindings.Model, text string) (tokenized, error) {
 	t := tokenized{text: text}
-	var err error
-	if t.tokens, err = model.Tokenize(text, true, false); err != nil {
-		return t, err
-	}
-	own, err := model.Tokenize(text, false, false)
+	tokens, first, end, err := ownTokens(model, text)
 	if err != nil {
 		return t, err
 	}
-	for t.special = 0; t.special+len(own) <= len(t.tokens); t.special++ {
-		if slices.Equal(t.tokens[t.special:t.special+len(own)], own) {
-			break
-		}
-	}
-	if t.special+len(own) > len(t.tokens) {
-		return t, fmt.Errorf("the tokenizer gives %.40q other tokens at the start of a sequence", text)
-	}
-	t.tokens = t.tokens[:t.special+len(own)] // an EOS would end the text
+	t.tokens, t.special = tokens[:end], first // an EOS would end the text
+	own := tokens[first:end]
 	var spelt strings.Builder
 	var ends []int
 	for _, token := range own {
