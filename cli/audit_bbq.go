@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/bbq"
-	"plumb/bindings"
 )
 
 type auditBBQOptions struct {
@@ -117,28 +116,19 @@ func runAuditBBQ(c *cli.Context, options *auditBBQOptions) error {
 	if err != nil {
 		return err
 	}
-	model, err := options.open(bindings.ModelOptions{})
+	m, err := options.openScoring(task.chat)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, task.chat)
-	if err != nil {
-		return err
-	}
+	defer m.close()
 	dir := options.out
 	if dir == "" {
 		dir = "bbq-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
 	}
 	if len(grids) > 0 {
-		return options.auditGrids(ctx, grids, task, model, session, tokens, dir, out, notes)
+		return options.auditGrids(ctx, grids, task, m, dir, out, notes)
 	}
-	steering, err := options.steerOptions.load(model, notes)
+	steering, err := options.steerOptions.load(m.model, notes)
 	if err != nil {
 		return err
 	}
@@ -149,7 +139,7 @@ func runAuditBBQ(c *cli.Context, options *auditBBQOptions) error {
 	}
 	asked := auditTask{run: task.describe(), question: task.question, shard: options.shardOptions}
 	dir = options.shardOptions.folder(dir)
-	if err := asked.score(ctx, session, tokens, steering, dir, options.resume, notes); err != nil {
+	if err := asked.score(ctx, m, steering, dir, options.resume, notes); err != nil {
 		return err
 	}
 	return reportRun(dir, options.outputOptions, out)

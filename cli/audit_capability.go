@@ -106,28 +106,19 @@ func runAuditCapability(ctx context.Context, o *auditCapabilityOptions, out, not
 	if err != nil {
 		return err
 	}
-	model, err := o.open(bindings.ModelOptions{})
+	m, err := o.openScoring(false)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, false)
-	if err != nil {
-		return err
-	}
-	steering, err := o.steerOptions.load(model, notes)
+	defer m.close()
+	steering, err := o.steerOptions.load(m.model, notes)
 	if err != nil {
 		return err
 	}
 	if steering != nil {
 		steering.recorded.Half = allOf // nothing here was fitted on
 	}
-	task, err := data.task(&tokens)
+	task, err := data.task(&m.tokens)
 	if err != nil {
 		return err
 	}
@@ -135,7 +126,7 @@ func runAuditCapability(ctx context.Context, o *auditCapabilityOptions, out, not
 	if dir == "" {
 		dir = "capability-" + strings.TrimSuffix(filepath.Base(o.model), ".gguf")
 	}
-	if err := task.score(ctx, session, tokens, steering, dir, o.resume, notes); err != nil {
+	if err := task.score(ctx, m, steering, dir, o.resume, notes); err != nil {
 		return err
 	}
 	return reportRun(dir, o.outputOptions, out)

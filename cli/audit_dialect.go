@@ -12,13 +12,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/dialect"
-	"plumb/bindings"
 	"plumb/steer"
 )
 
 type auditDialectOptions struct {
 	modelOptions
 	dialectData
+	dealOptions
 	steerOptions
 	dialectOutput
 	split       string
@@ -33,6 +33,7 @@ type auditDialectOptions struct {
 
 func (o *auditDialectOptions) flags() []cli.Flag {
 	flags := append(o.modelOptions.flags(), o.dialectData.flags()...)
+	flags = append(flags, o.dealOptions.flags()...)
 	flags = append(flags,
 		&cli.StringFlag{Name: "split", Usage: "audit the `PART` tracing, direction or evaluation, or all (default: all; evaluation under a dialect steering file)", Destination: &o.split},
 		&cli.IntFlag{Name: "sample", Usage: "take `N` pairs (0: all)", Destination: &o.sample},
@@ -122,6 +123,10 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	if err := options.check(); err != nil {
 		return err
 	}
+	deal, err := options.deal()
+	if err != nil {
+		return err
+	}
 	task, err := options.dialectData.read(notes)
 	if err != nil {
 		return err
@@ -130,34 +135,28 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 		return err
 	}
 	task.chat = options.chat == "on"
-	model, err := options.open(bindings.ModelOptions{})
+	m, err := options.openScoring(task.chat)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
+	defer m.close()
+	steering, err := options.steerOptions.load(m.model, notes)
 	if err != nil {
 		return err
 	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, task.chat)
-	if err != nil {
-		return err
-	}
-	steering, err := options.steerOptions.load(model, notes)
-	if err != nil {
-		return err
-	}
-	if task.cutter, err = options.segmenter(model, session, options.threads); err != nil {
+	if task.cutter, err = options.segmenter(m, options.threads); err != nil {
 		return err
 	}
 	defer task.cutter.close()
-	part, seed := cmp.Or(options.split, dialect.SplitAll), options.splitSeed
+	part := cmp.Or(options.split, dialect.SplitAll)
 	if steering != nil && steering.file.Method == steer.Dialect && options.split == "" {
-		part, seed = dialect.SplitEvaluation, steering.file.Fit.Seed
+		part = dialect.SplitEvaluation
+		if deal, err = dealOf(steering.file); err != nil {
+			return err
+		}
 		fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
 	}
-	if err := task.take(ctx, part, seed); err != nil {
+	if err := task.take(ctx, part, deal); err != nil {
 		return err
 	}
 	task.draw(options.sample, options.seed)
@@ -168,15 +167,15 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	if steering != nil {
 		steering.recorded.Half = part
 	}
-	if err := auditPairs(ctx, dir, options.resume, task, session, tokens, steering, notes); err != nil {
+	if err := auditPairs(ctx, dir, options.resume, task, m, steering, notes); err != nil {
 		return err
 	}
 	return reportDialect(dir, options.dialectOutput, out)
 }
 
 // auditPairs scores a task into a run directory.
-func auditPairs(ctx context.Context, dir string, resume bool, task *dialectTask, session *bindings.Session, tokens tokenizer,
+func auditPairs(ctx context.Context, dir string, resume bool, task *dialectTask, m *scoringModel,
 	steering *intervention, notes io.Writer) error {
 	asked := auditTask{run: task.describe(), question: func(i int) (question, error) { return task.question(ctx, i) }}
-	return asked.score(ctx, session, tokens, steering, dir, resume, notes)
+	return asked.score(ctx, m, steering, dir, resume, notes)
 }

@@ -10,7 +10,6 @@ import (
 
 	"plumb/audit/bbq"
 	"plumb/audit/report"
-	"plumb/bindings"
 )
 
 // readGrids reads the files of --grid, and refuses options that they have no place for.
@@ -39,10 +38,10 @@ func (o *auditBBQOptions) readGrids(c *cli.Context) ([]*grid, error) {
 }
 
 // auditGrids audits the unsteered model and every configuration of the grids in one pass, and prints what each changed.
-func (o *auditBBQOptions) auditGrids(ctx context.Context, grids []*grid, task *bbqTask, model *openedModel, session *bindings.Session, tokens tokenizer, dir string, out, notes io.Writer) error {
+func (o *auditBBQOptions) auditGrids(ctx context.Context, grids []*grid, task *bbqTask, m *scoringModel, dir string, out, notes io.Writer) error {
 	var list []configuration
 	for _, g := range grids {
-		more, err := g.configurations(model, o.half, notes)
+		more, err := g.configurations(m.model, o.half, notes)
 		if err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (o *auditBBQOptions) auditGrids(ctx context.Context, grids []*grid, task *b
 		return err
 	}
 	asked := auditTask{run: task.describe(), question: task.question}
-	if err := asked.scoreUnder(ctx, session, tokens, list, dir, o.resume, notes); err != nil {
+	if err := asked.scoreUnder(ctx, m, list, dir, o.resume, notes); err != nil {
 		return err
 	}
 	return runCompare(&compareOptions{outputOptions: o.outputOptions}, []string{dir}, out)

@@ -16,7 +16,6 @@ import (
 	"plumb/audit/crowspairs"
 	"plumb/audit/record"
 	"plumb/audit/stereoset"
-	"plumb/bindings"
 )
 
 // sentencesOptions are those of the audits that compare sentences.
@@ -182,24 +181,15 @@ func (o *sentencesOptions) run(c *cli.Context, benchmark string, read func() (*s
 }
 
 func (o *sentencesOptions) audit(ctx context.Context, benchmark string, data *sentencesTask, out, notes io.Writer) error {
-	model, err := o.open(bindings.ModelOptions{})
+	m, err := o.openScoring(false)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
-	if err != nil {
+	defer m.close()
+	if _, err := m.tokens.start(); err != nil {
 		return err
 	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, false)
-	if err != nil {
-		return err
-	}
-	if _, err := tokens.start(); err != nil {
-		return err
-	}
-	steering, err := o.steerOptions.load(model, notes)
+	steering, err := o.steerOptions.load(m.model, notes)
 	if err != nil {
 		return err
 	}
@@ -225,7 +215,7 @@ func (o *sentencesOptions) audit(ctx context.Context, benchmark string, data *se
 	if dir == "" {
 		dir = benchmark + "-" + strings.TrimSuffix(filepath.Base(o.model), ".gguf")
 	}
-	if err := task.score(ctx, session, tokens, steering, dir, o.resume, notes); err != nil {
+	if err := task.score(ctx, m, steering, dir, o.resume, notes); err != nil {
 		return err
 	}
 	return reportRun(dir, o.outputOptions, out)

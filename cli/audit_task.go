@@ -21,14 +21,14 @@ type auditTask struct {
 }
 
 // score puts the questions to the model and keeps their scores in the run directory.
-func (t *auditTask) score(ctx context.Context, session *bindings.Session, tokens tokenizer, steering *intervention, dir string, resume bool, notes io.Writer) error {
+func (t *auditTask) score(ctx context.Context, m *scoringModel, steering *intervention, dir string, resume bool, notes io.Writer) error {
 	run := t.run
-	tokens.model.describe(&run, session)
-	s := scorer{session: session, tokens: tokens, steerings: make([][]bindings.Steering, 1)}
+	m.model.describe(&run, m.session)
+	s := scorer{scoringModel: m, steerings: make([][]bindings.Steering, 1)}
 	if steering != nil {
 		run.Steering, s.steerings[0] = steering.recorded, steering.actions
 	}
-	end, err := t.shard.divide(&run, &questions{tokens: &tokens, session: session, next: t.question, n: run.Items})
+	end, err := t.shard.divide(&run, &questions{tokens: &m.tokens, session: m.session, next: t.question, n: run.Items})
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,43 @@ func (m *openedModel) scoringSession() (*bindings.Session, error) {
 		return nil, fmt.Errorf("%s: %w", m.path, err)
 	}
 	return session, nil
+}
+
+// scoringModel is a model that was opened to score texts.
+type scoringModel struct {
+	model   *openedModel
+	session *bindings.Session
+	tokens  tokenizer
+}
+
+// openScoring opens the model that the flags name. With chat, prompts are wrapped in its chat template.
+func (o *modelOptions) openScoring(chat bool) (*scoringModel, error) {
+	model, err := o.open(bindings.ModelOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s := &scoringModel{model: model}
+	if s.session, err = model.scoringSession(); err == nil {
+		s.tokens, err = model.tokenizer(s.session.Layout().Context, chat)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// chatIfTrained wraps prompts in the model's chat template if it has one.
+func (s *scoringModel) chatIfTrained() (err error) {
+	s.tokens, err = s.model.tokenizer(s.session.Layout().Context, s.model.ChatTemplate() != "")
+	return err
+}
+
+func (s *scoringModel) close() {
+	if s.session != nil {
+		s.session.Close()
+	}
+	s.model.Close()
 }
 
 // describe fills in what a run records of the model and of how it is asked.

@@ -58,7 +58,7 @@ func (o *corpusSegmentOptions) cutter() (*segmenter, error) {
 		if o.model != "" {
 			return nil, usageError("pairs are cut by one model: --embed-model, or the middle layer of --model")
 		}
-		return o.segmenter(nil, nil, o.threads)
+		return o.segmenter(nil, o.threads)
 	}
 	model, err := o.load(bindings.ModelOptions{})
 	if err != nil {

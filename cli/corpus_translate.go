@@ -176,32 +176,20 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 
 // localTranslator translates by a model in a GGUF file, one text at a time.
 type localTranslator struct {
-	model     *openedModel
-	session   *bindings.Session
-	tokens    tokenizer
+	*scoringModel
 	maxTokens int
 }
 
 func (o *corpusTranslateOptions) openTranslator() (*localTranslator, error) {
-	model, err := o.modelOptions.open(bindings.ModelOptions{})
+	m, err := o.openScoring(false)
 	if err != nil {
 		return nil, err
 	}
-	l := &localTranslator{model: model, maxTokens: o.maxTokens}
-	if l.session, err = model.scoringSession(); err != nil {
-		model.Close()
+	if err := m.chatIfTrained(); err != nil {
+		m.close()
 		return nil, err
 	}
-	if l.tokens, err = model.tokenizer(l.session.Layout().Context, model.ChatTemplate() != ""); err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *localTranslator) close() {
-	l.session.Close()
-	l.model.Close()
+	return &localTranslator{m, o.maxTokens}, nil
 }
 
 // Translate puts the prompt into the model's chat template, if it has one, and takes the likeliest tokens. A prompt that the

@@ -11,16 +11,15 @@ import (
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
-	"plumb/bindings"
 )
 
 // segmenter cuts pairs by the embeddings of their tokens.
 type segmenter struct{ *embedder }
 
 // segmenter makes the segmenter: of --embed-model, or else of the middle layer of the model that is audited.
-func (o *dialectData) segmenter(audited *openedModel, session *bindings.Session, threads int) (*segmenter, error) {
+func (o *dialectData) segmenter(audited *scoringModel, threads int) (*segmenter, error) {
 	if o.embedModel == "" {
-		return &segmenter{middleLayer(audited, session)}, nil
+		return &segmenter{middleLayer(audited.model, audited.session)}, nil
 	}
 	e, err := openEmbedder(o.embedModel, threads)
 	if err != nil {

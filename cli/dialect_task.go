@@ -15,6 +15,7 @@ import (
 	"plumb/audit/dialect"
 	"plumb/audit/record"
 	"plumb/audit/report"
+	"plumb/steer"
 )
 
 // dialectData say which pairs are read and which part of them is used.
@@ -23,7 +24,12 @@ type dialectData struct {
 	lexicon    string
 	embedModel string
 	strict     bool
+}
+
+// dealOptions say how the pairs are dealt out into parts.
+type dealOptions struct {
 	splitSeed  uint64
+	splitSizes string
 }
 
 func (o *dialectData) flags() []cli.Flag {
@@ -32,8 +38,32 @@ func (o *dialectData) flags() []cli.Flag {
 		&cli.StringFlag{Name: "lexicon", Usage: "find the markers of `FILE`, TSV of class and marker, instead of the paper's", Destination: &o.lexicon},
 		&cli.StringFlag{Name: "embed-model", Usage: "cut pairs by the token embeddings of the encoder in the GGUF `FILE`, or of a causal model's middle layer (default: the model's own)", Destination: &o.embedModel},
 		&cli.BoolFlag{Name: "strict", Usage: "stop if the data has a bad row", Destination: &o.strict},
-		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
 	}
+}
+
+func (o *dealOptions) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
+		splitSizesFlag(&o.splitSizes),
+	}
+}
+
+func splitSizesFlag(sizes *string) cli.Flag {
+	return &cli.StringFlag{Name: "split-sizes", Usage: "make the tracing, direction and evaluation parts of `T/D/E` pairs, such as 16/64/64 (default: 1200/7000/3000, or in proportion)", Destination: sizes}
+}
+
+func (o *dealOptions) deal() (dialect.Deal, error) {
+	sizes, err := dialect.ParseSizes(o.splitSizes)
+	if err != nil {
+		return dialect.Deal{}, usageError("--split-sizes: %s", err)
+	}
+	return dialect.Deal{Seed: o.splitSeed, Sizes: sizes}, nil
+}
+
+// dealOf is how the pairs were dealt out that a dialect's directions were fitted on.
+func dealOf(file *steer.File) (dialect.Deal, error) {
+	sizes, err := dialect.ParseSizes(file.Fit.SplitSizes)
+	return dialect.Deal{Seed: file.Fit.Seed, Sizes: sizes}, err
 }
 
 // dialectTask is pairs with the segmenter that cuts them when they are needed.
@@ -44,14 +74,14 @@ type dialectTask struct {
 	cutter  *segmenter
 	given   int // pairs of data whose segments the data brings
 
-	split     string
-	splitSeed uint64
-	sample    int
-	seed      uint64
-	asking    dialect.Asking
-	chat      bool
-	options   []dialect.Question // of the pair at
-	at        int
+	split   string
+	deal    dialect.Deal
+	sample  int
+	seed    uint64
+	asking  dialect.Asking
+	chat    bool
+	options []dialect.Question // of the pair at
+	at      int
 }
 
 // read reads pairs and lexicon. Bad rows are told to notes.
@@ -93,11 +123,11 @@ func (o *dialectData) read(notes io.Writer) (*dialectTask, error) {
 }
 
 // take leaves of the pairs the part asked for, which costs the segments of some of them.
-func (t *dialectTask) take(ctx context.Context, part string, seed uint64) error {
+func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) error {
 	if part == dialect.SplitAll {
 		return nil
 	}
-	splits, err := t.splits(ctx, seed)
+	splits, err := t.splits(ctx, deal)
 	if err != nil {
 		return err
 	}
@@ -112,13 +142,13 @@ func (t *dialectTask) take(ctx context.Context, part string, seed uint64) error 
 	for _, i := range chosen {
 		pairs = append(pairs, t.pairs[i])
 	}
-	t.pairs, t.split, t.splitSeed = pairs, part, seed
+	t.pairs, t.split, t.deal = pairs, part, deal
 	return nil
 }
 
 // splits deals the pairs out. The tracing part gets pairs whose AAE context holds a marker.
-func (t *dialectTask) splits(ctx context.Context, seed uint64) (*dialect.Splits, error) {
-	return dialect.Split(t.pairs, seed, func(i int) (bool, error) {
+func (t *dialectTask) splits(ctx context.Context, deal dialect.Deal) (*dialect.Splits, error) {
+	return dialect.Split(t.pairs, deal, func(i int) (bool, error) {
 		p := &t.pairs[i]
 		if len(t.lexicon.Find(p.AAE)) == 0 {
 			return false, nil
@@ -190,7 +220,7 @@ func (t *dialectTask) describe() record.Run {
 func (t *dialectTask) describeDialect() *record.Dialect {
 	d := &record.Dialect{
 		Lexicon: t.lexicon.File, Masked: t.lexicon.Slurs, Segmentation: t.cutter.describe(),
-		Split: t.split, SplitSeed: t.splitSeed, Instruction: t.asking.Instruction, Wordings: []string{},
+		Split: t.split, SplitSeed: t.deal.Seed, SplitSizes: t.deal.Sizes.String(), Instruction: t.asking.Instruction, Wordings: []string{},
 	}
 	if d.Masked == nil {
 		d.Masked = []string{}

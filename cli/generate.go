@@ -80,31 +80,27 @@ func runGenerate(ctx context.Context, options *generateOptions, out, notes io.Wr
 	if err := options.check(); err != nil {
 		return err
 	}
-	model, err := options.open(bindings.ModelOptions{})
+	m, err := options.openScoring(false)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
+	defer m.close()
+	steering, err := options.steerOptions.load(m.model, notes)
 	if err != nil {
 		return err
 	}
-	defer session.Close()
-	steering, err := options.steerOptions.load(model, notes)
-	if err != nil {
-		return err
-	}
-	tokens, err := model.tokenizer(session.Layout().Context, options.chat == "on" && model.ChatTemplate() != "")
-	if err != nil {
-		return err
-	}
-	text := options.prompt
-	if tokens.chat {
-		if text, err = model.ChatPrompt(options.prompt); err != nil {
+	if options.chat == "on" {
+		if err := m.chatIfTrained(); err != nil {
 			return err
 		}
 	}
-	prompt, err := tokens.tokens(text)
+	text := options.prompt
+	if m.tokens.chat {
+		if text, err = m.model.ChatPrompt(options.prompt); err != nil {
+			return err
+		}
+	}
+	prompt, err := m.tokens.tokens(text)
 	if err != nil {
 		return err
 	}
@@ -114,13 +110,13 @@ func runGenerate(ctx context.Context, options *generateOptions, out, notes io.Wr
 	defer interrupt.stop()
 
 	sampling := bindings.Sampling{Seed: uint32(options.seed), Temperature: float32(options.temperature), TopP: float32(options.topP)}
-	plain, err := session.Generate(ctx, prompt, nil, sampling, options.limit)
+	plain, err := m.session.Generate(ctx, prompt, nil, sampling, options.limit)
 	if err != nil {
 		return err
 	}
 	steered := ""
 	if steering != nil {
-		if steered, err = session.Generate(ctx, prompt, steering.actions, sampling, options.limit); err != nil {
+		if steered, err = m.session.Generate(ctx, prompt, steering.actions, sampling, options.limit); err != nil {
 			return err
 		}
 	}

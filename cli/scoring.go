@@ -158,8 +158,7 @@ func (t *tokenizer) tokens(text string) ([]bindings.Token, error) {
 
 // scorer scores questions and appends their records to a run.
 type scorer struct {
-	session  *bindings.Session
-	tokens   tokenizer
+	*scoringModel
 	run      *record.Writer
 	progress progress
 

@@ -32,25 +32,25 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if options.sample < 0 {
 		return usageError("--sample %d: a number of pairs is not negative", options.sample)
 	}
-	data := dialectData{data: options.data, lexicon: options.lexicon, embedModel: options.embed, strict: options.strict, splitSeed: options.splitSeed}
+	data := dialectData{data: options.data, lexicon: options.lexicon, embedModel: options.embed, strict: options.strict}
+	deal, err := (&dealOptions{options.splitSeed, options.splitSizes}).deal()
+	if err != nil {
+		return err
+	}
 	task, err := data.read(notes)
 	if err != nil {
 		return err
 	}
-	model, err := options.open(bindings.ModelOptions{})
+	m, err := options.openScoring(false)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
+	defer m.close()
+	model := m.model
 	if !model.selfTest.HooksFire {
 		return fmt.Errorf("%s cannot be steered: %s", model.path, model.selfTest.Reason)
 	}
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	if task.cutter, err = data.segmenter(model, session, options.threads); err != nil {
+	if task.cutter, err = data.segmenter(m, options.threads); err != nil {
 		return err
 	}
 	defer task.cutter.close()
@@ -63,14 +63,14 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 		for range layers {
 			weights = append(weights, 1/float64(len(layers)))
 		}
-	} else if layers, weights, err = tracedLayers(options.trace, model, task, options.splitSeed); err != nil {
+	} else if layers, weights, err = tracedLayers(options.trace, model, task, deal); err != nil {
 		return err
 	}
-	if err := task.take(ctx, dialect.SplitDirection, options.splitSeed); err != nil {
+	if err := task.take(ctx, dialect.SplitDirection, deal); err != nil {
 		return err
 	}
 	task.draw(options.sample, options.seed)
-	fit, leftOut, err := fitDialect(ctx, model, session, task, layers, notes)
+	fit, leftOut, err := fitDialect(ctx, m, task, layers, notes)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	}
 	file.ReadOut = "residual stream at the last context token"
 	file.Model = model.facts()
-	file.Fit = steer.Fit{Seed: options.splitSeed, Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
+	file.Fit = steer.Fit{Seed: deal.Seed, SplitSizes: deal.Sizes.String(), Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
 	for _, f := range task.data.Files {
 		file.Fit.Data = append(file.Fit.Data, f.Name)
 		file.Fit.DataSHA256 = append(file.Fit.DataSHA256, f.SHA256)
@@ -103,9 +103,9 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	return runSteerInspect([]string{path}, false, out)
 }
 
-// tracedLayers are the layers that a trace chose and their weights. It must be of this model, data and seed of the split:
+// tracedLayers are the layers that a trace chose and their weights. It must be of this model, data and split:
 // else the pairs that it saw are not kept apart from the others.
-func tracedLayers(dir string, model *openedModel, task *dialectTask, seed uint64) ([]int, []float64, error) {
+func tracedLayers(dir string, model *openedModel, task *dialectTask, deal dialect.Deal) ([]int, []float64, error) {
 	trace, err := dialect.NewTrace(dir, 2)
 	if err != nil {
 		return nil, nil, err
@@ -119,8 +119,9 @@ func tracedLayers(dir string, model *openedModel, task *dialectTask, seed uint64
 		return nil, nil, fmt.Errorf("%s is a trace of another model, %s; trace this one", dir, trace.Run.Model.Name)
 	case !same:
 		return nil, nil, fmt.Errorf("%s is a trace of other data; give the same --data", dir)
-	case trace.Run.Dialect.SplitSeed != seed:
-		return nil, nil, fmt.Errorf("%s has the split seed %d, not %d; give the same --split-seed", dir, trace.Run.Dialect.SplitSeed, seed)
+	case trace.Run.Dialect.SplitSeed != deal.Seed || trace.Run.Dialect.SplitSizes != deal.Sizes.String():
+		return nil, nil, fmt.Errorf("%s has the split seed %d and sizes %q, not %d and %q; give the same --split-seed and --split-sizes", dir,
+			trace.Run.Dialect.SplitSeed, trace.Run.Dialect.SplitSizes, deal.Seed, deal.Sizes)
 	case trace.Run.Dialect.Segmentation != task.describeDialect().Segmentation || trace.Run.Dialect.Lexicon != task.lexicon.File:
 		return nil, nil, fmt.Errorf("%s has other segments or another lexicon; give the same --embed-model and --lexicon", dir)
 	case len(layers) == 0:
@@ -131,12 +132,8 @@ func tracedLayers(dir string, model *openedModel, task *dialectTask, seed uint64
 
 // fitDialect feeds a fit with the states at the last tokens of the pairs' contexts. leftOut counts the pairs that cannot be
 // used, by reason.
-func fitDialect(ctx context.Context, model *openedModel, session *bindings.Session, task *dialectTask, layers []int, notes io.Writer) (*steer.DialectFit, map[string]int, error) {
-	fit, err := steer.NewDialectFit(layers, model.Info().Width)
-	if err != nil {
-		return nil, nil, err
-	}
-	tokens, err := model.tokenizer(session.Layout().Context, false)
+func fitDialect(ctx context.Context, m *scoringModel, task *dialectTask, layers []int, notes io.Writer) (*steer.DialectFit, map[string]int, error) {
+	fit, err := steer.NewDialectFit(layers, m.model.Info().Width)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +151,7 @@ func fitDialect(ctx context.Context, model *openedModel, session *bindings.Sessi
 		p := &task.pairs[i]
 		uncut, err := task.cutter.segment(ctx, p)
 		if err == nil && uncut == nil {
-			uncut, err = addPair(ctx, fit, session, tokens, layers, p)
+			uncut, err = addPair(ctx, fit, m, layers, p)
 		}
 		if err != nil {
 			if interrupt.seen() && errors.Is(err, context.Canceled) {
@@ -170,10 +167,10 @@ func fitDialect(ctx context.Context, model *openedModel, session *bindings.Sessi
 	return fit, leftOut, nil
 }
 
-func addPair(ctx context.Context, fit *steer.DialectFit, session *bindings.Session, tokens tokenizer, layers []int, p *dialect.Pair) (unusable, err error) {
+func addPair(ctx context.Context, fit *steer.DialectFit, m *scoringModel, layers []int, p *dialect.Pair) (unusable, err error) {
 	var requests []bindings.Request
 	for _, context := range []string{p.Segments.AAE.Context, p.Segments.SAE.Context} {
-		prompt, err := tokens.tokens(context)
+		prompt, err := m.tokens.tokens(context)
 		if err != nil {
 			return err, nil
 		}
@@ -182,7 +179,7 @@ func addPair(ctx context.Context, fit *steer.DialectFit, session *bindings.Sessi
 		}
 		requests = append(requests, bindings.Request{Prompt: prompt, Continuations: [][]bindings.Token{prompt[:1]}})
 	}
-	scores, states, err := session.Residuals(ctx, requests, nil, layers, false)
+	scores, states, err := m.session.Residuals(ctx, requests, nil, layers, false)
 	if err != nil {
 		return nil, err
 	}

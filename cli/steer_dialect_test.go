@@ -121,7 +121,7 @@ func TestMarkerTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := tracer{model, session, tokens, lexicon, 1}
+	tr := tracer{&scoringModel{model, session, tokens}, lexicon, 1}
 	for text, want := range map[string]string{"now 🙂 she be out": "she be", "Ain’t nobody": "Ain’t nobody", "I'm finna": "finna"} {
 		prompt, err := tokens.tokens(text)
 		if err != nil {
@@ -255,6 +255,34 @@ func TestDialectSteering(t *testing.T) {
 		_, _, err := plumb(append([]string{"steer"}, test.arguments...)...)
 		refused(t, err, test.status, test.want)
 	}
+}
+
+// Sizes of the parts that were asked for go from the trace to the file and to the audit under it.
+func TestDialectSplitSizes(t *testing.T) {
+	ownCache(t)
+	model, trace, dir, audit := tinyModelFile(t, tinyModel{seed: 7}), newRun(t), t.TempDir(), newRun(t)
+	sizes := []string{"--threads", "1", "--model", model, "--split-sizes", "3/6/5"}
+	mustPlumb(t, append([]string{"steer", "trace", "--out", trace}, sizes...)...)
+	if run, _ := readRun(t, trace); run.Items != 3 || run.Dialect.SplitSizes != "3/6/5" {
+		t.Errorf("%+v", run.Dialect)
+	}
+	fit := []string{"steer", "fit", "--method", "dialect", "--threads", "1", "--model", model, "--out", dir}
+	_, _, err := plumb(append(fit, "--trace", trace)...)
+	refused(t, err, exitFailed, "give the same --split-seed and --split-sizes")
+	mustPlumb(t, append(fit, "--layer", "1", "--split-sizes", "3/6/5")...)
+	fitted := filepath.Join(dir, "dialect.gguf")
+	if file, err := steer.ReadFile(fitted); err != nil || file.Fit.Items != 6 || file.Fit.SplitSizes != "3/6/5" {
+		t.Errorf("%+v, %v", file, err)
+	}
+	_, notes := mustPlumb(t, "audit", "dialect", "--threads", "1", "--model", model, "--steer", fitted, "--bootstrap", "10", "--out", audit)
+	contains(t, notes, "the evaluation part")
+	if run, _ := readRun(t, audit); run.Dialect.SplitSizes != "3/6/5" {
+		t.Errorf("%+v", run.Dialect)
+	}
+	_, _, err = plumb(append([]string{"steer", "trace"}, "--model", model, "--split-sizes", "3/6", "--out", newRun(t))...)
+	refused(t, err, exitUsage, "--split-sizes")
+	_, _, err = plumb(append([]string{"steer", "trace"}, "--threads", "1", "--model", model, "--split-sizes", "3/60/500", "--out", newRun(t))...)
+	refused(t, err, exitFailed, "too few pairs")
 }
 
 func readFile(t *testing.T, path string) []byte {

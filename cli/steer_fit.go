@@ -33,20 +33,21 @@ func steerCommand() *cli.Command {
 type steerFitOptions struct {
 	modelOptions
 	bbqOptions
-	methods   cli.StringSlice
-	layers    string
-	operator  string
-	strength  float64
-	splitSeed uint64
-	fitSeed   uint64
-	strata    int
-	grad      string
-	at        string
-	pooled    bool
-	trace     string
-	lexicon   string
-	embed     string
-	out       string
+	methods    cli.StringSlice
+	layers     string
+	operator   string
+	strength   float64
+	splitSeed  uint64
+	splitSizes string
+	fitSeed    uint64
+	strata     int
+	grad       string
+	at         string
+	pooled     bool
+	trace      string
+	lexicon    string
+	embed      string
+	out        string
 }
 
 func (o *steerFitOptions) flags() []cli.Flag {
@@ -56,7 +57,8 @@ func (o *steerFitOptions) flags() []cli.Flag {
 		&cli.StringFlag{Name: "layer", Usage: "fit at layer `L`, at several with commas, or at all (default: round(0.64 · layers))", Destination: &o.layers},
 		&cli.StringFlag{Name: "operator", Usage: "the files' `OP`: project, or add", Value: string(steer.Project), Destination: &o.operator},
 		&cli.Float64Flag{Name: "strength", Usage: "the files' default strength `A`", Value: 1, Destination: &o.strength},
-		&cli.Uint64Flag{Name: "split-seed", Usage: "split the templates into halves with seed `S`", Value: 1, Destination: &o.splitSeed},
+		&cli.Uint64Flag{Name: "split-seed", Usage: "split the templates into halves (dialect: deal the pairs out) with seed `S`", Value: 1, Destination: &o.splitSeed},
+		splitSizesFlag(&o.splitSizes),
 		&cli.Uint64Flag{Name: "random-seed", Usage: "draw random directions with seed `S`", Value: 1, Destination: &o.fitSeed},
 		&cli.IntFlag{Name: "strata", Usage: "stratified: `K` quantiles of the baseline's margin", Value: 4, Destination: &o.strata},
 		&cli.StringFlag{Name: "grad", Usage: "differentiate an option's `SCORE`: logit, the mean raw logit of its tokens, or logprob", Value: "logit", Destination: &o.grad},

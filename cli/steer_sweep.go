@@ -15,7 +15,6 @@ import (
 	"plumb/audit/metric"
 	"plumb/audit/protocol"
 	"plumb/audit/report"
-	"plumb/bindings"
 )
 
 type sweepOptions struct {
@@ -143,13 +142,13 @@ func runSteerSweep(c *cli.Context, o *sweepOptions) error {
 			return err
 		}
 	}
-	model, err := o.open(bindings.ModelOptions{})
+	m, err := o.openScoring(task.chat)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	s := sweep{options: o, model: model, task: task, dir: o.out, notes: notes, grid: grid}
-	if s.configurations, err = grid.configurations(model, fitHalf, notes); err != nil {
+	defer m.close()
+	s := sweep{scoringModel: m, options: o, task: task, dir: o.out, notes: notes, grid: grid}
+	if s.configurations, err = grid.configurations(m.model, fitHalf, notes); err != nil {
 		return err
 	}
 	if err := s.split(); err != nil {
@@ -163,13 +162,6 @@ func runSteerSweep(c *cli.Context, o *sweepOptions) error {
 			return err
 		}
 	}
-	if s.session, err = model.scoringSession(); err != nil {
-		return err
-	}
-	defer s.session.Close()
-	if s.tokens, err = model.tokenizer(s.session.Layout().Context, task.chat); err != nil {
-		return err
-	}
 	if s.dir == "" {
 		s.dir = "sweep-" + strings.TrimSuffix(filepath.Base(o.model), ".gguf")
 	}
@@ -181,10 +173,8 @@ func runSteerSweep(c *cli.Context, o *sweepOptions) error {
 
 // sweep is a sweep that is running.
 type sweep struct {
+	*scoringModel
 	options        *sweepOptions
-	model          *openedModel
-	session        *bindings.Session
-	tokens         tokenizer
 	task           *bbqTask
 	grid           *grid
 	configurations []configuration
@@ -280,7 +270,7 @@ func (s *sweep) run(ctx context.Context, cost *capabilityTask) error {
 	if err != nil {
 		return err
 	}
-	return asked.scoreUnder(ctx, s.session, s.tokens, curve, filepath.Join(s.dir, protocol.CostStage), s.options.resume, s.notes)
+	return asked.scoreUnder(ctx, s.scoringModel, curve, filepath.Join(s.dir, protocol.CostStage), s.options.resume, s.notes)
 }
 
 // stage scores the items under the configurations, the model as it is first.
@@ -288,7 +278,7 @@ func (s *sweep) stage(ctx context.Context, name string, task *bbqTask, items []b
 	part := *task
 	part.items = items
 	asked := auditTask{run: part.describe(), question: part.question}
-	return asked.scoreUnder(ctx, s.session, s.tokens, list, filepath.Join(s.dir, name), s.options.resume, s.notes)
+	return asked.scoreUnder(ctx, s.scoringModel, list, filepath.Join(s.dir, name), s.options.resume, s.notes)
 }
 
 // selected is the configuration that the fit half selects.

@@ -23,6 +23,7 @@ import (
 type steerTraceOptions struct {
 	modelOptions
 	dialectData
+	dealOptions
 	dialectOutput
 	sample int
 	seed   uint64
@@ -32,6 +33,7 @@ type steerTraceOptions struct {
 
 func (o *steerTraceOptions) flags() []cli.Flag {
 	flags := append(o.modelOptions.flags(), o.dialectData.flags()...)
+	flags = append(flags, o.dealOptions.flags()...)
 	flags = append(flags,
 		&cli.IntFlag{Name: "sample", Usage: "trace `N` pairs of the tracing part (0: all)", Destination: &o.sample},
 		&cli.Uint64Flag{Name: "seed", Usage: "draw the sample and the noise with seed `S`", Value: 1, Destination: &o.seed},
@@ -72,38 +74,33 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err := options.dialectOutput.check(); err != nil {
 		return err
 	}
+	deal, err := options.deal()
+	if err != nil {
+		return err
+	}
 	task, err := options.dialectData.read(notes)
 	if err != nil {
 		return err
 	}
-	model, err := options.open(bindings.ModelOptions{})
+	m, err := options.openScoring(false)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	if !model.selfTest.HooksFire {
-		return fmt.Errorf("%s cannot be traced: %s", model.path, model.selfTest.Reason)
+	defer m.close()
+	if !m.model.selfTest.HooksFire {
+		return fmt.Errorf("%s cannot be traced: %s", m.model.path, m.model.selfTest.Reason)
 	}
-	session, err := model.scoringSession()
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, false)
-	if err != nil {
-		return err
-	}
-	if task.cutter, err = options.segmenter(model, session, options.threads); err != nil {
+	if task.cutter, err = options.segmenter(m, options.threads); err != nil {
 		return err
 	}
 	defer task.cutter.close()
-	if err := task.take(ctx, dialect.SplitTracing, options.splitSeed); err != nil {
+	if err := task.take(ctx, dialect.SplitTracing, deal); err != nil {
 		return err
 	}
 	task.draw(options.sample, options.seed)
 
 	run := task.describe()
-	model.describe(&run, session)
+	m.model.describe(&run, m.session)
 	run.Benchmark, run.Items, run.Seed = dialect.TraceBenchmark, len(task.pairs), options.seed
 	run.Prompt = record.Prompt{}
 	run.Dialect.Noise = dialect.NoiseFactor
@@ -119,7 +116,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err != nil {
 		return err
 	}
-	t := tracer{model, session, tokens, task.lexicon, options.seed}
+	t := tracer{m, task.lexicon, options.seed}
 	err = t.trace(ctx, task.pairs, writer, newProgress(notes, run.Items, writer.Done()))
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {
@@ -147,9 +144,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 
 // tracer traces pairs through a model.
 type tracer struct {
-	model   *openedModel
-	session *bindings.Session
-	tokens  tokenizer
+	*scoringModel
 	lexicon *dialect.Lexicon
 	seed    uint64
 }

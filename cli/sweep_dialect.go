@@ -118,7 +118,7 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	heaviest := slices.MaxFunc(file.Layers, func(a, b steer.FileLayer) int { return cmp.Compare(a.Weight, b.Weight) })
 	base := auditDialectOptions{modelOptions: options.modelOptions, dialectData: options.dialectData, dialectOutput: options.dialectOutput,
 		split: dialect.SplitEvaluation, sample: options.sample, seed: options.seed, chat: "off", resume: options.resume}
-	base.splitSeed = file.Fit.Seed
+	base.dealOptions = dealOptions{file.Fit.Seed, file.Fit.SplitSizes}
 	base.wordings = *cli.NewStringSlice(string(dialect.Best))
 	s, err := openSweep(ctx, &base, notes)
 	if err != nil {

@@ -17,33 +17,27 @@ import (
 type sweeper struct {
 	options *auditDialectOptions
 	task    *dialectTask
-	model   *openedModel
-	session *bindings.Session
-	tokens  tokenizer
-	notes   io.Writer
+	*scoringModel
+	notes io.Writer
 }
 
 func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Writer) (*sweeper, error) {
 	s := &sweeper{options: options, notes: notes}
-	var err error
+	deal, err := options.deal()
+	if err != nil {
+		return nil, err
+	}
 	if s.task, err = options.dialectData.read(notes); err != nil {
 		return nil, err
 	}
 	if s.task.asking, err = options.asking(s.task.lexicon); err != nil {
 		return nil, err
 	}
-	if s.model, err = options.open(bindings.ModelOptions{}); err != nil {
+	if s.scoringModel, err = options.openScoring(false); err != nil {
 		return nil, err
 	}
-	if s.session, err = s.model.scoringSession(); err != nil {
-		s.model.Close()
-		return nil, err
-	}
-	if s.tokens, err = s.model.tokenizer(s.session.Layout().Context, false); err == nil {
-		s.task.cutter, err = options.segmenter(s.model, s.session, options.threads)
-	}
-	if err == nil {
-		err = s.task.take(ctx, options.split, options.splitSeed)
+	if s.task.cutter, err = options.segmenter(s.scoringModel, options.threads); err == nil {
+		err = s.task.take(ctx, options.split, deal)
 	}
 	if err != nil {
 		s.close()
@@ -57,8 +51,7 @@ func (s *sweeper) close() {
 	if s.task.cutter != nil {
 		s.task.cutter.close()
 	}
-	s.session.Close()
-	s.model.Close()
+	s.scoringModel.close()
 }
 
 // sweepRun is one audit of a sweep.

@@ -34,9 +34,9 @@ func checkSweepDir(dir string, resume bool) error {
 
 // scoreUnder puts the questions to the model as it is and under each configuration, and keeps the scores in the run
 // directory.
-func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, tokens tokenizer, list []configuration, dir string, resume bool, notes io.Writer) error {
+func (t *auditTask) scoreUnder(ctx context.Context, m *scoringModel, list []configuration, dir string, resume bool, notes io.Writer) error {
 	run, n := t.run, t.run.Items
-	tokens.model.describe(&run, session)
+	m.model.describe(&run, m.session)
 	for _, c := range list {
 		run.Steerings = append(run.Steerings, c.recorded)
 	}
@@ -54,7 +54,7 @@ func (t *auditTask) scoreUnder(ctx context.Context, session *bindings.Session, t
 		fmt.Fprintf(notes, "plumb: %s: going on after %s of %s records\n", filepath.Base(dir), report.Thousands(done), report.Thousands(run.Items))
 	}
 	progress := newProgress(notes, run.Items, done)
-	err = t.passes(ctx, scorer{session: session, tokens: tokens, run: writer, progress: progress}, list, n)
+	err = t.passes(ctx, scorer{scoringModel: m, run: writer, progress: progress}, list, n)
 	progress.end()
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {

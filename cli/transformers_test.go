@@ -240,7 +240,7 @@ func TestTraceEqualsTransformers(t *testing.T) {
 	for i := range data.Pairs {
 		pairs[data.Pairs[i].ID] = &data.Pairs[i]
 	}
-	tr := tracer{model, session, tokens, lexicon, want.Seed}
+	tr := tracer{&scoringModel{model, session, tokens}, lexicon, want.Seed}
 	var records []record.Record
 	worst := 0.0
 	apart := func(what string, ours, theirs float64) {

@@ -8,9 +8,9 @@
 #     examples/dialect.sh gemma3  data/aae_pairs/redial_pairs.tsv dialect-gemma3
 #
 # MODEL is a GGUF file or a short name. REDIAL is a file of lines with a task's name, an SAE prompt and its AAE rewrite, with
-# tabs between them. Everything goes into OUT. An OPTION goes to every command, such as --threads 1. At most 16 pairs are
-# traced, 64 fitted on and 64 audited, of the parts that the data gives; BETAS, 0,0.4,1 if it is not set, are the strengths.
-# What was cut is taken up by the same command.
+# tabs between them. Everything goes into OUT. An OPTION goes to every command, such as --threads 1. Of the pairs, 16 are
+# traced, 64 fitted on and 64 (of the built-in ones 44) audited; BETAS, 0,0.4,1 if it is not set, are the strengths. What was
+# cut is taken up by the same command.
 set -euo pipefail
 
 model=$1 redial=$2 out=$3
@@ -18,23 +18,23 @@ shift 3
 plumb=${PLUMB:-bin/plumb}
 betas=${BETAS:-0,0.4,1}
 
-# sequence DIR DATA… audits, traces, fits, sweeps and reports
+# sequence DIR SIZES DATA… audits, traces, fits, sweeps and reports
 sequence() {
-	local dir=$1 data=(--model "$model" "${@:2}")
-	"$plumb" audit dialect "${data[@]}" --sample 64 --seed 1 --wording best --resume --out "$dir/audit"
-	"$plumb" steer trace "${data[@]}" --sample 16 --resume --out "$dir/trace"
-	"$plumb" steer fit "${data[@]}" --method dialect --trace "$dir/trace" --sample 64 --out "$dir/steer"
-	"$plumb" steer sweep dialect "${data[@]}" --steer "$dir/steer/dialect.gguf" --beta "$betas" --sample 64 --resume --out "$dir/sweep"
+	local dir=$1 data=(--model "$model" "${@:3}") parts=(--split-sizes "$2" --split-seed 1)
+	"$plumb" audit dialect "${data[@]}" "${parts[@]}" --split evaluation --wording best --seed 1 --resume --out "$dir/audit"
+	"$plumb" steer trace "${data[@]}" "${parts[@]}" --resume --out "$dir/trace"
+	"$plumb" steer fit "${data[@]}" "${parts[@]}" --method dialect --trace "$dir/trace" --out "$dir/steer"
+	"$plumb" steer sweep dialect "${data[@]}" --steer "$dir/steer/dialect.gguf" --beta "$betas" --resume --out "$dir/sweep"
 	"$plumb" report --markdown "$dir/audit" >"$dir/audit.md"
 }
 
 mkdir -p "$out"
 echo '== Built-in triplets'
-sequence "$out/builtin" "$@"
+sequence "$out/builtin" 16/64/44 "$@"
 
 echo '== ReDial'
 if [ ! -f "$out/redial.jsonl" ]; then
 	awk -F'\t' 'split($2, sae, " ") <= 60 && split($3, aae, " ") <= 60' "$redial" >"$out/redial.tsv"
 	"$plumb" corpus segment --model "$model" --data "$out/redial.tsv" --out "$out/redial.jsonl" "$@"
 fi
-sequence "$out/redial" --data "$out/redial.jsonl" "$@"
+sequence "$out/redial" 16/64/64 --data "$out/redial.jsonl" "$@"

@@ -70,8 +70,9 @@ type Fit struct {
 	Data       []string       `json:"data"`        // names of the data files
 	DataSHA256 []string       `json:"data_sha256"` // theirs, in the same order
 	Categories []string       `json:"categories"`
-	Seed       uint64         `json:"seed"`      // of the split by template
-	Templates  []string       `json:"templates"` // the fit half; an audit leaves them out by default
+	Seed       uint64         `json:"seed"`                  // of the split by template
+	SplitSizes string         `json:"split_sizes,omitempty"` // of a dialect's parts, tracing/direction/evaluation, if they were asked for
+	Templates  []string       `json:"templates"`             // the fit half; an audit leaves them out by default
 	Items      int            `json:"items"`
 	LeftOut    map[string]int `json:"left_out"` // items of the fit half that were not used, by reason
 }

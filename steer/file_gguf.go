@@ -124,6 +124,9 @@ func (fit *Fit) write(g *ggufWriter) {
 	if len(fit.Templates) > 0 || fit.Seed != 0 {
 		setNumber(g, "plumb.fit.seed", fit.Seed)
 	}
+	if fit.SplitSizes != "" {
+		g.setString("plumb.fit.split_sizes", fit.SplitSizes)
+	}
 	if fit.Items > 0 {
 		setNumber(g, "plumb.fit.items", uint32(fit.Items))
 	}
@@ -237,7 +240,7 @@ func decodeFile(g *ggufFile) (*File, error) {
 			Data: list[string](&k, "plumb.fit.data"), DataSHA256: list[string](&k, "plumb.fit.data_sha256"),
 			Categories: list[string](&k, "plumb.fit.categories"),
 			Seed:       number[uint64](&k, "plumb.fit.seed"), Templates: list[string](&k, "plumb.fit.templates"),
-			Items: int(number[uint32](&k, "plumb.fit.items")),
+			Items: int(number[uint32](&k, "plumb.fit.items")), SplitSizes: k.text("plumb.fit.split_sizes"),
 		},
 	}
 	reasons, counts := list[string](&k, "plumb.fit.left_out.reasons"), list[uint32](&k, "plumb.fit.left_out.counts")

@@ -90,6 +90,15 @@ func (r *Report) WriteFile(dir string) (path string, err error) {
 }
 
 // segmentationWords says what cut the pairs.
+// partInWords says which part of the pairs a run is of.
+func partInWords(d *record.Dialect) string {
+	how := fmt.Sprintf("split seed %d", d.SplitSeed)
+	if d.SplitSizes != "" {
+		how += ", sizes " + d.SplitSizes
+	}
+	return fmt.Sprintf("the %s part (%s)", d.Split, how)
+}
+
 func segmentationWords(s record.Segmentation) string {
 	switch {
 	case s.Model == "":

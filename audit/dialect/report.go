@@ -205,7 +205,7 @@ func (r *Report) facts() []fact {
 	}
 	part := "all of them"
 	if d.Split != SplitAll {
-		part = fmt.Sprintf("the %s part (split seed %d)", d.Split, d.SplitSeed)
+		part = partInWords(d)
 	}
 	if run.Sample > 0 {
 		part += fmt.Sprintf(", a sample of %d (seed %d)", run.Sample, run.Seed)

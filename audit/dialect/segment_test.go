@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -156,7 +157,7 @@ func TestSplit(t *testing.T) {
 		pairs[i].SAE = " HE  is " + string(rune(0x4e00+500+i))
 	}
 	odd := func(i int) (bool, error) { return i%2 == 1, nil }
-	s, err := Split(pairs, 7, odd)
+	s, err := Split(pairs, Deal{Seed: 7}, odd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,19 +186,49 @@ func TestSplit(t *testing.T) {
 	if n := []int{len(s.Tracing), len(s.Direction), len(s.Evaluation)}; n[0] < 105 || n[0] > 110 || n[1] < 600 || n[2] < 255 || n[2] > 272 {
 		t.Errorf("%v", n)
 	}
-	again, err := Split(pairs, 7, odd)
+	again, err := Split(pairs, Deal{Seed: 7}, odd)
 	if err != nil || !slices.Equal(again.Direction, s.Direction) || !slices.Equal(again.Tracing, s.Tracing) {
 		t.Error("another split of the same seed", err)
 	}
-	other, err := Split(pairs, 8, odd)
+	other, err := Split(pairs, Deal{Seed: 8}, odd)
 	if err != nil || slices.Equal(other.Evaluation, s.Evaluation) {
 		t.Error("the same split of another seed", err)
 	}
 }
 
+// Sizes that are asked for are met exactly, also where pairs share sentences; if the pairs do not suffice, that is said.
+func TestSplitOfSizes(t *testing.T) {
+	pairs := numbered(144)
+	for i := range 20 {
+		pairs[i].SAE = pairs[100+i].SAE
+	}
+	sizes, err := ParseSizes("16/64/40")
+	if err != nil || sizes.String() != "16/64/40" {
+		t.Fatal(sizes, err)
+	}
+	odd := func(i int) (bool, error) { return i%2 == 1, nil }
+	for seed := range uint64(20) {
+		s, err := Split(pairs, Deal{seed, sizes}, odd)
+		if err != nil || len(s.Tracing) != 16 || len(s.Direction) != 64 || len(s.Evaluation) != 40 {
+			t.Error(seed, err)
+		}
+	}
+	if _, err := Split(pairs, Deal{1, Sizes{16, 64, 65}}, odd); !errors.Is(err, ErrTooFewPairs) {
+		t.Error("145 of 144 pairs:", err)
+	}
+	if _, err := Split(pairs, Deal{1, Sizes{73, 1, 1}}, odd); !errors.Is(err, ErrTooFewPairs) {
+		t.Error("73 of 72 that can be traced:", err)
+	}
+	for _, text := range []string{"16", "16/64", "16/64/x", "16/-1/3", "0/1/1", "1/2/3/4"} {
+		if _, err := ParseSizes(text); err == nil {
+			t.Errorf("%q are sizes", text)
+		}
+	}
+}
+
 // With more than the paper's 11,200 pairs the parts have its sizes.
 func TestSplitOfACorpus(t *testing.T) {
-	s, err := Split(numbered(17000), 1, func(int) (bool, error) { return true, nil })
+	s, err := Split(numbered(17000), Deal{Seed: 1}, func(int) (bool, error) { return true, nil })
 	if err != nil || len(s.Tracing) != 1200 || len(s.Direction) != 7000 || len(s.Evaluation) != 3000 {
 		t.Error(err, len(s.Tracing), len(s.Direction), len(s.Evaluation))
 	}

@@ -1,9 +1,12 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +24,56 @@ const (
 	directionSize  = 7000
 	evaluationSize = 3000
 )
+
+// Deal is how pairs are dealt out into parts.
+type Deal struct {
+	Seed  uint64
+	Sizes Sizes
+}
+
+// Sizes are the pairs of each part. The zero value stands for the paper's sizes, or their proportions.
+type Sizes struct {
+	Tracing, Direction, Evaluation int
+}
+
+// ParseSizes reads three sizes with slashes between them, such as 16/64/64. The empty text is the zero value.
+func ParseSizes(text string) (Sizes, error) {
+	if text == "" {
+		return Sizes{}, nil
+	}
+	words := strings.Split(text, "/")
+	if len(words) != 3 {
+		return Sizes{}, fmt.Errorf("%q is not three sizes, for tracing, direction and evaluation, such as 16/64/64", text)
+	}
+	var n [3]int
+	for i, word := range words {
+		var err error
+		if n[i], err = strconv.Atoi(word); err != nil || n[i] < 1 {
+			return Sizes{}, fmt.Errorf("%q: %q is not a number of pairs", text, word)
+		}
+	}
+	return Sizes{n[0], n[1], n[2]}, nil
+}
+
+// String writes sizes as ParseSizes reads them.
+func (s Sizes) String() string {
+	if s == (Sizes{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d/%d", s.Tracing, s.Direction, s.Evaluation)
+}
+
+// of are the sizes of n pairs' parts. What the proportions leave goes to the direction part.
+func (s Sizes) of(n int) Sizes {
+	share := float64(n) / (tracingSize + directionSize + evaluationSize)
+	switch {
+	case s != Sizes{}:
+		return s
+	case share >= 1:
+		return Sizes{tracingSize, directionSize, evaluationSize}
+	}
+	return Sizes{int(share * tracingSize), math.MaxInt, int(share * evaluationSize)}
+}
 
 // Splits are three disjoint parts of the pairs, as indices, in the data's order.
 type Splits struct {
@@ -40,23 +93,24 @@ func (s *Splits) Part(name string) ([]int, error) {
 	return nil, fmt.Errorf("there is no part %q; choose %s, %s or %s", name, SplitTracing, SplitDirection, SplitEvaluation)
 }
 
-// Split deals the pairs out, drawn with the seed. Pairs that share a sentence, in any case and spacing, are never in
-// different parts. traceable says of a pair, by its index, whether the tracing part may have it; it is asked in the order
-// of the draw, and no more often than needed. The rest goes to the other two parts, what is more than the paper's 1,200,
-// 7,000 and 3,000 to none.
-func Split(pairs []Pair, seed uint64, traceable func(i int) (bool, error)) (*Splits, error) {
+// ErrTooFewPairs says that the sizes asked for do not fit the pairs.
+var ErrTooFewPairs = errors.New("too few pairs")
+
+// Split deals the pairs out. Pairs that share a sentence, in any case and spacing, are never in different parts. traceable
+// says of a pair, by its index, whether the tracing part may have it; it is asked in the order of the draw, and no more
+// often than needed. The rest goes to the other two parts, and what is more than the sizes to none.
+func Split(pairs []Pair, deal Deal, traceable func(i int) (bool, error)) (*Splits, error) {
 	groups := bySentence(pairs)
-	random := rand.New(rand.NewPCG(seed, 0xd1a1ec7))
+	random := rand.New(rand.NewPCG(deal.Seed, 0xd1a1ec7))
 	random.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 
-	share := min(1, float64(len(pairs))/(tracingSize+directionSize+evaluationSize))
-	tracing, direction, evaluation := int(share*tracingSize), int(share*directionSize), int(share*evaluationSize)
+	size := deal.Sizes.of(len(pairs))
 	s := &Splits{}
 	var rest [][]int
 	for _, group := range groups {
 		var usable []int
 		for _, i := range group {
-			if len(s.Tracing) >= tracing {
+			if len(s.Tracing)+len(usable) >= size.Tracing {
 				break
 			}
 			ok, err := traceable(i)
@@ -73,17 +127,27 @@ func Split(pairs []Pair, seed uint64, traceable func(i int) (bool, error)) (*Spl
 		}
 		s.Tracing = append(s.Tracing, usable...)
 	}
+	directions, evaluations := directionSize, evaluationSize // the proportion
+	if deal.Sizes != (Sizes{}) {
+		directions, evaluations = size.Direction, size.Evaluation
+	}
 	for _, group := range rest {
 		switch {
 		// dealt in turn, so that both parts have their share however many there are
-		case len(s.Evaluation) < evaluation && len(s.Evaluation)*directionSize <= len(s.Direction)*evaluationSize:
-			s.Evaluation = append(s.Evaluation, group...)
-		case len(s.Direction) < direction || share < 1:
-			s.Direction = append(s.Direction, group...)
+		case len(s.Evaluation) < size.Evaluation && len(s.Evaluation)*directions <= len(s.Direction)*evaluations:
+			s.Evaluation = append(s.Evaluation, group[:min(len(group), size.Evaluation-len(s.Evaluation))]...)
+		case len(s.Direction) < size.Direction:
+			s.Direction = append(s.Direction, group[:min(len(group), size.Direction-len(s.Direction))]...)
+		case len(s.Evaluation) < size.Evaluation:
+			s.Evaluation = append(s.Evaluation, group[:min(len(group), size.Evaluation-len(s.Evaluation))]...)
 		}
 	}
 	for _, part := range [][]int{s.Tracing, s.Direction, s.Evaluation} {
 		slices.Sort(part)
+	}
+	if got := (Sizes{len(s.Tracing), len(s.Direction), len(s.Evaluation)}); deal.Sizes != (Sizes{}) && got != deal.Sizes {
+		return nil, fmt.Errorf("%w: %d give parts of %d/%d/%d, not %s; the tracing part takes only pairs whose AAE context holds a marker",
+			ErrTooFewPairs, len(pairs), got.Tracing, got.Direction, got.Evaluation, deal.Sizes)
 	}
 	return s, nil
 }

@@ -273,7 +273,7 @@ func (t *Trace) WriteHTML(w io.Writer) error {
 	}
 	d.Facts = append(d.Facts,
 		fact{"Model", t.Run.Model.Description + ", SHA-256 " + t.Run.Model.SHA256},
-		fact{"Pairs", fmt.Sprintf("the %s part, split seed %d", t.Run.Dialect.Split, t.Run.Dialect.SplitSeed)},
+		fact{"Pairs", partInWords(t.Run.Dialect)},
 		fact{"Segments", segmentationWords(t.Run.Dialect.Segmentation)})
 	return d.write(w)
 }

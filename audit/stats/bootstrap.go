@@ -10,7 +10,7 @@ import (
 )
 
 // Bootstrap yields draws of a bootstrap over n items: the draw's number and how often each item is in it, n counts that
-// add up to n. Draw 0 is the original sample, every count 1; the others are resamples with replacement (Answerability
+// add up to n; items may be clusters. Draw 0 is the original sample, every count 1; the others are resamples with replacement (Answerability
 // Confounds (GCD), appendix H, "Bootstrap"). The slice is used again for the next draw.
 //
 // Draws are a function of n, seed and stream alone. Name the stream after what is resampled, so that one table's rows
@@ -29,25 +29,6 @@ func Bootstrap(n, draws int, seed uint64, stream string) iter.Seq2[int, []int32]
 				for range n {
 					counts[rng.IntN(n)]++
 				}
-			}
-			if !yield(draw, counts) {
-				return
-			}
-		}
-	}
-}
-
-// ClusterBootstrap is Bootstrap with whole clusters drawn in place of items: cluster[i] in 0 … k−1 is item i's, and an
-// item's count is its cluster's. The counts add up to n only on average.
-func ClusterBootstrap(cluster []int, draws int, seed uint64, stream string) iter.Seq2[int, []int32] {
-	return func(yield func(int, []int32) bool) {
-		if len(cluster) == 0 {
-			return
-		}
-		counts := make([]int32, len(cluster))
-		for draw, drawn := range Bootstrap(slices.Max(cluster)+1, draws, seed, stream) {
-			for i, c := range cluster {
-				counts[i] = drawn[c]
 			}
 			if !yield(draw, counts) {
 				return

@@ -3,6 +3,7 @@ package stats
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -109,6 +110,21 @@ func TestAgainstReference(t *testing.T) {
 	}
 }
 
+// ofClusters turns counts of clusters into counts of their items.
+func ofClusters(cluster []int, draws iter.Seq2[int, []int32]) iter.Seq2[int, []int32] {
+	return func(yield func(int, []int32) bool) {
+		for draw, drawn := range draws {
+			var counts []int32
+			for _, c := range cluster {
+				counts = append(counts, drawn[c])
+			}
+			if !yield(draw, counts) {
+				return
+			}
+		}
+	}
+}
+
 // Many draws have the distribution that listing every resample gives, to sampling error.
 func TestBootstrapDistribution(t *testing.T) {
 	const draws = 200_000
@@ -118,7 +134,7 @@ func TestBootstrapDistribution(t *testing.T) {
 		want distribution
 	}{
 		"items":    {Bootstrap(len(b.Values), draws, 0, "items"), b.Items},
-		"clusters": {ClusterBootstrap(b.Cluster, draws, 0, "clusters"), b.Clusters},
+		"clusters": {ofClusters(b.Cluster, Bootstrap(slices.Max(b.Cluster)+1, draws, 0, "clusters")), b.Clusters},
 	} {
 		var means []float64
 		total, squares := 0.0, 0.0
@@ -173,9 +189,6 @@ func TestBootstrapDraws(t *testing.T) {
 		t.Error("another seed or stream gives the same draws")
 	}
 	for range Bootstrap(0, 3, 0, "") {
-	}
-	for range ClusterBootstrap(nil, 3, 0, "") {
-		t.Error("draws of nothing")
 	}
 	for draw := range Bootstrap(50, 4, 0, "a") {
 		if draw == 1 {
