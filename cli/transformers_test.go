@@ -18,7 +18,6 @@ import (
 	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/record"
-	"plumb/bindings"
 	"plumb/internal/shared"
 	thirdparty "plumb/third_party"
 )
@@ -68,7 +67,7 @@ func TestScoresEqualTransformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := filepath.Join(dir, "run")
-	err = Run(context.Background(), []string{"plumb", "audit", "bbq", "--model", f32SmolLM2(t, dir), "--data", items, "--out", run}, io.Discard, io.Discard)
+	err = Run(context.Background(), []string{"plumb", "audit", "bbq", "--model", f32Model(t, "smollm2", dir), "--data", items, "--out", run}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,22 +121,22 @@ func TestScoresEqualTransformers(t *testing.T) {
 	}
 }
 
-// f32SmolLM2 writes an F32 copy of the pinned SmolLM2, by write_f32_model of the C++ tests, and returns its path.
-func f32SmolLM2(t *testing.T, dir string) string {
+// f32Model writes an F32 copy of a pinned model, by write_f32_model of the C++ tests, and returns its path.
+func f32Model(t *testing.T, name, dir string) string {
 	t.Helper()
 	writer := filepath.Join("..", "build", "release", "csrc", "tests", "write_f32_model")
 	if _, err := os.Stat(writer); err != nil {
 		t.Skip("write_f32_model is not built: make test-cpp")
 	}
-	pinned, _ := thirdparty.Find("smollm2")
+	pinned, _ := thirdparty.Find(name)
 	path, err := pinned.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("SmolLM2 is not in the cache: third_party/fetch.py model smollm2")
+		t.Skipf("%s is not in the cache: third_party/fetch.py model %s", name, name)
 	}
-	copied := filepath.Join(dir, "smollm2-f32.gguf")
+	copied := filepath.Join(dir, name+"-f32.gguf")
 	if out, err := exec.Command(writer, path, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -147,6 +146,12 @@ func f32SmolLM2(t *testing.T, dir string) string {
 // LP and the eight perplexities of pairs with fixed segments against transformers on the same F32 weights: within 1e-3,
 // perplexities relatively so.
 func TestDialectEqualsTransformers(t *testing.T) {
+	for _, name := range []string{"smollm2", "gemma3"} {
+		t.Run(name, func(t *testing.T) { dialectEqualsTransformers(t, name) })
+	}
+}
+
+func dialectEqualsTransformers(t *testing.T, name string) {
 	var want struct {
 		Metrics map[string]float64
 		Pairs   []struct {
@@ -155,7 +160,7 @@ func TestDialectEqualsTransformers(t *testing.T) {
 			BAAE float64 `json:"b_aae"`
 		}
 	}
-	values, err := os.ReadFile("../third_party/reference/dialect_scores_smollm2.json")
+	values, err := os.ReadFile("../third_party/reference/dialect_scores_" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +168,7 @@ func TestDialectEqualsTransformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	model, run := f32SmolLM2(t, dir), filepath.Join(dir, "run")
+	model, run := f32Model(t, name, dir), filepath.Join(dir, "run")
 	ownCache(t)
 	mustPlumb(t, auditDialect(model, run, "--data", "../third_party/reference/dialect_pairs.jsonl")...)
 	r, err := dialect.New(run, 10, false)
@@ -194,6 +199,12 @@ func TestDialectEqualsTransformers(t *testing.T) {
 // Causal tracing of pairs with fixed segments against transformers on the same F32 weights, with the same noise: b_AAE and
 // every R within 1e-3, and so every layer's.
 func TestTraceEqualsTransformers(t *testing.T) {
+	for _, name := range []string{"smollm2", "gemma3"} {
+		t.Run(name, func(t *testing.T) { traceEqualsTransformers(t, name) })
+	}
+}
+
+func traceEqualsTransformers(t *testing.T, name string) {
 	var want struct {
 		Seed     uint64
 		Layers   []float64
@@ -205,29 +216,20 @@ func TestTraceEqualsTransformers(t *testing.T) {
 			Effects   [][]float64
 		}
 	}
-	values, err := os.ReadFile("../third_party/reference/dialect_trace_smollm2.json")
+	values, err := os.ReadFile("../third_party/reference/dialect_trace_" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(values, &want); err != nil {
 		t.Fatal(err)
 	}
-	path := f32SmolLM2(t, t.TempDir())
+	path := f32Model(t, name, t.TempDir())
 	ownCache(t)
-	model, err := (&modelOptions{model: path, threads: 1}).open(bindings.ModelOptions{})
+	m, err := (&modelOptions{model: path, threads: 1}).openScoring(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer model.Close()
-	session, err := model.scoringSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
-	tokens, err := model.tokenizer(session.Layout().Context, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer m.close()
 	lexicon, err := dialect.PaperLexicon()
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +242,7 @@ func TestTraceEqualsTransformers(t *testing.T) {
 	for i := range data.Pairs {
 		pairs[data.Pairs[i].ID] = &data.Pairs[i]
 	}
-	tr := tracer{&scoringModel{model, session, tokens}, lexicon, want.Seed}
+	tr := tracer{m, lexicon, want.Seed}
 	var records []record.Record
 	worst := 0.0
 	apart := func(what string, ours, theirs float64) {
@@ -266,7 +268,7 @@ func TestTraceEqualsTransformers(t *testing.T) {
 		}
 		records = append(records, r)
 	}
-	for _, l := range dialect.LayerEffects(records, model.Info().Layers, 2) {
+	for _, l := range dialect.LayerEffects(records, m.model.Info().Layers, 2) {
 		apart(fmt.Sprintf("R of layer %d", l.Layer), l.R.V, want.Layers[l.Layer])
 	}
 	t.Logf("%d examples, %d layers, at most %.2g apart", len(records), len(want.Layers), worst)

@@ -77,7 +77,11 @@ func (t Table) HTML() template.HTML {
 	}
 	b.WriteString("</tr></thead>\n<tbody>\n")
 	for _, row := range t.Rows {
-		b.WriteString("<tr>")
+		if row[0] == categoryName(metric.All) {
+			b.WriteString(`<tr class="all">`)
+		} else {
+			b.WriteString("<tr>")
+		}
 		for i, c := range row {
 			value, interval, _ := strings.Cut(c, "\n")
 			switch {
