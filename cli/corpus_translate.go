@@ -155,9 +155,10 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 // finishTranslation writes what was translated, and says what was not.
 func finishTranslation(options *corpusTranslateOptions, translated *corpus.Translated, ended error, interrupted bool, out io.Writer) error {
 	triplets := filepath.Join(options.out, tripletsFile)
-	err := cmp.Or(
-		corpus.WriteJSONLines(triplets, translated.Triplets),
-		corpus.WriteJSONLines(filepath.Join(options.out, failuresFile), translated.Failures))
+	err := corpus.WriteJSONLines(filepath.Join(options.out, failuresFile), translated.Failures)
+	if len(translated.Triplets) > 0 { // else those of an earlier command stay
+		err = cmp.Or(err, corpus.WriteJSONLines(triplets, translated.Triplets))
+	}
 	goesOn := fmt.Sprintf("%s of %s texts are translated; the same command with --resume goes on",
 		report.Thousands(len(translated.Triplets)), report.Thousands(translated.Texts))
 	switch {
@@ -168,8 +169,10 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 	case interrupted && translated.Left > 0:
 		return errors.New("interrupted; " + goesOn)
 	}
-	if err := reportStage(translated.Summary(), triplets, options.json, out); err != nil {
-		return err
+	if len(translated.Triplets) > 0 {
+		if err := reportStage(translated.Summary(), triplets, options.json, out); err != nil {
+			return err
+		}
 	}
 	if i := slices.IndexFunc(translated.Failures, func(f corpus.Failure) bool { return !f.Refused }); i >= 0 {
 		first := translated.Failures[i]

@@ -411,8 +411,12 @@ func TestTranslateSaysWhatTheEndpointSaid(t *testing.T) {
 			return true
 		})
 		_, path := sentences(t, 2)
-		_, _, err := plumb("corpus", "translate", path, "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--retries", "0", "--out", t.TempDir())
+		earlier := testFile(t, tripletsFile, "precious\n")
+		_, _, err := plumb("corpus", "translate", path, "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--retries", "0", "--out", filepath.Dir(earlier))
 		refused(t, err, 1, "2 texts failed, see ", "(the first, t/0: asked 1 times: ", c.want)
+		if data, _ := os.ReadFile(earlier); string(data) != "precious\n" {
+			t.Errorf("the triplets became %q", data)
+		}
 	}
 }
 
