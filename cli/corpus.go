@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -51,14 +52,30 @@ func checkOutput(out string, inputs ...string) error {
 	if out == "" {
 		return usageError("where to? --out FILE")
 	}
-	there, err := os.Stat(out)
+	return checkSideOutput("out", out, inputs...)
+}
+
+// checkSideOutput is checkOutput for the file of another flag, "" if it is not given.
+func checkSideOutput(flag, path string, others ...string) error {
+	if path == "" {
+		return nil
+	}
+	there, err := os.Stat(path)
 	if err != nil {
 		return nil // there is nothing to lose
 	}
-	for _, input := range inputs {
-		if info, err := os.Stat(input); err == nil && os.SameFile(info, there) {
-			return usageError("--out %s is a file that is read; choose another name", out)
+	for _, other := range others {
+		if info, err := os.Stat(other); err == nil && os.SameFile(info, there) {
+			return usageError("--%s %s is a file that is read; choose another name", flag, path)
 		}
+	}
+	return nil
+}
+
+// checkApart refuses two flags that name one file to write.
+func checkApart(flag, path, out string) error {
+	if path != "" && filepath.Clean(path) == filepath.Clean(out) {
+		return usageError("--%s and --out both name %s; choose another name", flag, path)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func printAgreements(list []corpus.Agreement, out io.Writer) error {
 	pairs.Header("Dimension", "Annotators", "Items", "κ")
 	for _, a := range list {
 		for _, pair := range a.Cohen {
-			if err := pairs.Append(a.Dimension, pair.First+", "+pair.Second, report.Thousands(pair.Kappa.N), strings.ReplaceAll(cell(pair.Kappa), "\n", " ")); err != nil {
+			if err := pairs.Append(a.Dimension, pair.First+", "+pair.Second, report.Thousands(pair.Items), strings.ReplaceAll(cell(pair.Kappa), "\n", " ")); err != nil {
 				return err
 			}
 		}

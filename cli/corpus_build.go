@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -77,7 +78,10 @@ func readBuildConfig(path string) (*buildConfig, error) {
 	decoder.DisallowUnknownFields()
 	decoder.UseNumber()
 	if err := decoder.Decode(&config); err != nil {
-		return nil, usageError("%s: %v; see plumb corpus build --help for what the file holds", path, err)
+		return nil, usageError("%s: %s; see plumb corpus build --help for what the file holds", path, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, usageError("%s: something follows the object; a configuration is one", path)
 	}
 	switch {
 	case config.Out == "":
@@ -163,8 +167,28 @@ func (s *buildStage) arguments() ([]string, error) {
 			}
 		}
 	}
+	if err := s.parse(arguments[3:]); err != nil {
+		return nil, err
+	}
 	arguments = append(append(arguments, "--"), files...)
 	return append(arguments, s.inputs...), nil
+}
+
+// parse says whether the stage's command knows the flags and can read their values, without running it.
+func (s *buildStage) parse(flags []string) error {
+	commands := corpusCommand().Subcommands
+	command := commands[slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == s.name })]
+	set := flag.NewFlagSet(s.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range command.Flags {
+		if err := f.Apply(set); err != nil {
+			return err
+		}
+	}
+	if err := set.Parse(flags); err != nil {
+		return usageError("the stage %s: %v; see plumb corpus %s --help", s.name, err, s.name)
+	}
+	return nil
 }
 
 // stamp is what a stage was done with, and what it left.
@@ -222,6 +246,13 @@ func runCorpusBuild(ctx context.Context, path string, out, notes io.Writer) erro
 	if err != nil {
 		return err
 	}
+	stages := config.stages()
+	commands := make([][]string, len(stages))
+	for i, stage := range stages { // before the first one runs, which may take hours
+		if commands[i], err = stage.arguments(); err != nil {
+			return usageError("%s: %v", path, err)
+		}
+	}
 	if err := makeFolder(config.Out); err != nil {
 		return err
 	}
@@ -234,11 +265,8 @@ func runCorpusBuild(ctx context.Context, path string, out, notes io.Writer) erro
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for _, stage := range config.stages() {
-		arguments, err := stage.arguments()
-		if err != nil {
-			return err
-		}
+	for i, stage := range stages {
+		arguments := commands[i]
 		inputs, err := inputHash(arguments, stage.outputs)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 
 	"github.com/urfave/cli/v2"
@@ -66,7 +67,7 @@ func (o *corpusCleanOptions) check(paths []string) error {
 	case o.MinWords < 0:
 		return usageError("--min-words %d: a number of words is not negative", o.MinWords)
 	}
-	return checkOutput(o.out, paths...)
+	return cmp.Or(checkOutput(o.out, paths...), checkSideOutput("dropped", o.dropped, paths...), checkApart("dropped", o.dropped, o.out))
 }
 
 func runCorpusClean(options *corpusCleanOptions, paths []string, out io.Writer) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -73,7 +74,8 @@ type endpoint struct {
 	maxTokens  int
 	retries    int
 	limiter    *rate.Limiter
-	firstPause time.Duration // before the first retry
+	firstPause time.Duration   // before the first retry
+	stopped    <-chan struct{} // closed: ask nothing again
 }
 
 // longestPause is the longest that is waited before a request is sent again, unless the endpoint asks for more.
@@ -124,32 +126,45 @@ func (e *endpoint) Translate(ctx context.Context, prompt string) (corpus.Reply, 
 		pause = max(atLeast, pause/2+rand.N(pause/2+1)) // so that requests do not come back all at once
 		select {
 		case <-time.After(pause):
+		case <-e.stopped:
+			return corpus.Reply{}, corpus.ErrStopped
 		case <-ctx.Done():
 			return corpus.Reply{}, ctx.Err()
 		}
 	}
 }
 
-var errNoChoices = errors.New("the endpoint answered without a choice")
+// errNoJSON is of what answers, but not as an endpoint does: another server, or another path of it.
+var errNoJSON = errors.New("the answer is no JSON; --endpoint is the address that /chat/completions follows, as http://localhost:8080/v1")
 
 func (e *endpoint) ask(ctx context.Context, prompt string) (corpus.Reply, error) {
+	var answer *http.Response
 	completion, err := e.chat.New(ctx, openai.ChatCompletionNewParams{
 		Model:       e.model,
 		Messages:    []openai.ChatCompletionMessageParamUnion{openai.UserMessage(prompt)},
 		Temperature: openai.Float(0),
 		MaxTokens:   openai.Int(int64(e.maxTokens)), // servers know it more often than its successor
-	})
+	}, option.WithResponseInto(&answer))
+	if err != nil && answer != nil && answer.StatusCode == http.StatusOK && !isJSON(answer) {
+		return corpus.Reply{}, errNoJSON
+	}
 	if err != nil {
 		return corpus.Reply{}, err
 	}
 	if len(completion.Choices) == 0 {
-		return corpus.Reply{}, errNoChoices
+		return corpus.Reply{}, fmt.Errorf("the endpoint answered without a choice: %s", completion.RawJSON())
 	}
 	choice := completion.Choices[0]
 	if choice.FinishReason == "content_filter" || choice.Message.Content == "" && choice.Message.Refusal != "" {
 		return corpus.Reply{}, &corpus.Refused{Err: errors.New("the endpoint's filter keeps the answer back")}
 	}
 	return corpus.Reply{Text: choice.Message.Content, Finish: choice.FinishReason}, nil
+}
+
+// isJSON says whether an answer calls itself JSON, in the words that the client knows.
+func isJSON(answer *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	return strings.Contains(kind, "application/json") || strings.HasSuffix(kind, "+json")
 }
 
 // judge says whether an error is final, as a *corpus.Refused or *corpus.Unusable, or else how long the endpoint wants to be

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -87,7 +88,9 @@ func (o *corpusFilterOptions) check(path string) error {
 			return err
 		}
 	}
-	return checkOutput(o.out, path)
+	read := []string{path, o.rules, o.reviewed}
+	return cmp.Or(checkOutput(o.out, read...), checkSideOutput("verdicts", o.verdicts, read...),
+		checkApart("verdicts", o.verdicts, o.out), checkApart("sheet", o.sheet, o.out))
 }
 
 func runCorpusFilter(options *corpusFilterOptions, path string, out, notes io.Writer) error {

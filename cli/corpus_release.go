@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -52,12 +55,30 @@ EXIT STATUS
 	}
 }
 
+// checkRelease refuses to write over what is no earlier release: another README, or triplets with their source texts.
+func checkRelease(card, data string) error {
+	text, err := os.ReadFile(card)
+	if err == nil && bytes.Contains(text, []byte("plumb corpus hydrate")) {
+		return nil
+	}
+	for _, path := range []string{card, data} {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is there already, and is not of a release; choose another folder", path)
+		}
+	}
+	return nil
+}
+
 func runCorpusRelease(options *corpusReleaseOptions, path string, out io.Writer) error {
 	if options.out == "" {
 		return usageError("where to? --out DIR")
 	}
 	data := filepath.Join(options.out, corpus.ReleaseFile)
 	if err := checkOutput(data, path); err != nil {
+		return err
+	}
+	card := filepath.Join(options.out, corpus.CardFile)
+	if err := checkRelease(card, data); err != nil {
 		return err
 	}
 	triplets, err := corpus.ReadTriplets(path)
@@ -76,15 +97,15 @@ func runCorpusRelease(options *corpusReleaseOptions, path string, out io.Writer)
 		return err
 	}
 	release := corpus.Release(triplets)
-	if err := corpus.WriteJSONLines(data, release); err != nil {
-		return err
-	}
 	summary := corpus.ReleaseSummary(release)
-	err = corpus.WriteFile(filepath.Join(options.out, corpus.CardFile), func(card io.Writer) error {
+	err = corpus.WriteFile(card, func(card io.Writer) error { // first: by it a release is known for what it is
 		_, err := io.WriteString(card, options.Markdown(append(stages, summary)))
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := corpus.WriteJSONLines(data, release); err != nil {
 		return err
 	}
 	return reportStage(summary, data, options.json, out)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -63,6 +64,14 @@ func (o *corpusSampleOptions) check() error {
 		return usageError("--sample %d: at least 1", o.n)
 	case o.annotators < 1:
 		return usageError("--annotators %d: at least 1", o.annotators)
+	}
+	for i, name := range o.dimensions.Value() {
+		if !corpus.IsDimension(name) {
+			return usageError("--dimension %q is no name of a judgement; choose another", name)
+		}
+		if slices.Contains(o.dimensions.Value()[:i], name) {
+			return usageError("--dimension %s is given twice", name)
+		}
 	}
 	return nil
 }

@@ -73,6 +73,9 @@ func (o *corpusSegmentOptions) cutter() (*segmenter, error) {
 }
 
 func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, notes io.Writer) error {
+	if err := checkSideOutput("out", options.out, append(options.data.Value(), options.lexicon)...); err != nil {
+		return err
+	}
 	task, err := options.dialectData.read(notes)
 	if err != nil {
 		return err

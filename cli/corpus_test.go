@@ -38,6 +38,14 @@ func TestCorpusCommandsRefuse(t *testing.T) {
 		{"clean", 2, "takes the files to clean"},
 		{"clean " + raw, 2, "--out FILE"},
 		{"clean " + raw + " --out " + raw, 2, "is a file that is read"},
+		{"clean " + raw + " --out " + out + " --dropped " + raw, 2, "--dropped " + raw + " is a file that is read"},
+		{"clean " + raw + " --out " + out + " --dropped " + out, 2, "--dropped and --out both name"},
+		{"filter " + triplets + " --out " + out + " --verdicts " + triplets, 2, "--verdicts " + triplets + " is a file that is read"},
+		{"filter " + triplets + " --out " + out + " --verdicts " + out, 2, "--verdicts and --out both name"},
+		{"filter " + triplets + " --out " + out + " --review 5 --sheet " + out, 2, "--sheet and --out both name"},
+		{"segment --data " + triplets + " --out " + triplets, 2, "is a file that is read"},
+		{"sample " + triplets + " --out " + out + " --dimension id", 2, `--dimension "id" is no name of a judgement`},
+		{"sample " + triplets + " --out " + out + " --dimension good --dimension good", 2, "--dimension good is given twice"},
 		{"clean " + raw + " --out " + out + " --min-words -1", 2, "--min-words -1"},
 		{"clean missing.txt --out " + out, 1, "missing.txt: no such file"},
 		{"filter " + triplets + " --out " + out + " --review 5", 2, "go together"},
@@ -81,6 +89,23 @@ func TestCorpusKeepsNothing(t *testing.T) {
 	}
 	if data, _ := os.ReadFile(verdicts); !strings.Contains(string(data), `"dropped":true`) {
 		t.Errorf("the verdicts are %q", data)
+	}
+}
+
+// TestCorpusReleaseOverOtherFiles: a release is written over an earlier one, and over nothing else.
+func TestCorpusReleaseOverOtherFiles(t *testing.T) {
+	triplets := testFile(t, "t.jsonl", `{"id":"1","aae":"she be workin","sae":"she works","aae_back":"she be working"}`)
+	for _, name := range []string{corpus.CardFile, corpus.ReleaseFile} {
+		mine := testFile(t, name, "precious\n")
+		_, _, err := plumb("corpus", "release", triplets, "--out", filepath.Dir(mine))
+		refused(t, err, 1, mine+" is there already, and is not of a release")
+		if data, _ := os.ReadFile(mine); string(data) != "precious\n" {
+			t.Errorf("%s became %q", name, data)
+		}
+	}
+	out := t.TempDir()
+	for range 2 {
+		mustPlumb(t, "corpus", "release", triplets, "--out", out)
 	}
 }
 
@@ -358,7 +383,10 @@ func TestCorpusBuildRefuses(t *testing.T) {
 		{`{"out":"x","clean":{}}`, "at least the stages"},
 		{`{"out":"DIR","clean":{"out":"y"},"translate":{}}`, `the build itself sets "out"`},
 		{`{"out":"DIR","clean":{"input":{"a":1}},"translate":{}}`, `"input" is a text, a number`},
-		{`{"out":"DIR","clean":{"colour":"red"},"translate":{}}`, "the stage clean: flag provided but not defined"},
+		{`{"out":"DIR","clean":{"colour":"red"},"translate":{}}`, "c.json: the stage clean: flag provided but not defined: -colour"},
+		{`{"out":"DIR","clean":{"input":["DIR/none"]},"translate":{"concurrency":"many"}}`, `the stage translate: invalid value "many" for flag -concurrency`},
+		{`{"out":"DIR","clean":{"input":["DIR/none"]},"translate":{},"release":{"lisence":"x"}}`, "the stage release: flag provided but not defined: -lisence"},
+		{`{"out":"DIR","clean":{},"translate":{}} {}`, "something follows the object"},
 		{`{"out":"DIR","clean":{"json":true},"translate":{}}`, `"json" is for the command itself`},
 	} {
 		config := testFile(t, "c.json", strings.ReplaceAll(c.config, "DIR", t.TempDir()))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -113,8 +114,10 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 		return err
 	}
 	t := &corpus.Translation{ToSAE: toSAE, ToAAE: toAAE}
+	var remote *endpoint
 	if options.url != "" {
-		t.Translator = options.endpointOptions.open(options.maxTokens)
+		remote = options.endpointOptions.open(options.maxTokens)
+		t.Translator = remote
 		t.Model, t.Concurrency = options.endpointOptions.model+" at "+options.url, options.concurrency
 	} else {
 		local, err := options.openTranslator()
@@ -139,6 +142,9 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 	defer stop()
 	interrupt := watchInterrupts(stop)
 	defer interrupt.stop()
+	if remote != nil {
+		remote.stopped = interrupt.first
+	}
 	bar := newProgress(notes, len(texts), 0)
 	t.Stopped, t.Progress = interrupt.seen, bar.at
 	translated, err := t.Run(ctx, texts)
@@ -149,24 +155,28 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 // finishTranslation writes what was translated, and says what was not.
 func finishTranslation(options *corpusTranslateOptions, translated *corpus.Translated, ended error, interrupted bool, out io.Writer) error {
 	triplets := filepath.Join(options.out, tripletsFile)
-	err := cmp.Or(
-		corpus.WriteJSONLines(triplets, translated.Triplets),
-		corpus.WriteJSONLines(filepath.Join(options.out, failuresFile), translated.Failures))
+	err := corpus.WriteJSONLines(filepath.Join(options.out, failuresFile), translated.Failures)
+	if len(translated.Triplets) > 0 { // else those of an earlier command stay
+		err = cmp.Or(err, corpus.WriteJSONLines(triplets, translated.Triplets))
+	}
 	goesOn := fmt.Sprintf("%s of %s texts are translated; the same command with --resume goes on",
 		report.Thousands(len(translated.Triplets)), report.Thousands(translated.Texts))
 	switch {
-	case err != nil:
-		return err
-	case ended != nil:
+	case ended != nil: // before err: what keeps answers from the disk keeps the triplets from it
 		return fmt.Errorf("%w; %s", ended, goesOn)
+	case err != nil:
+		return fmt.Errorf("%w; %s", err, goesOn)
 	case interrupted && translated.Left > 0:
 		return errors.New("interrupted; " + goesOn)
 	}
-	if err := reportStage(translated.Summary(), triplets, options.json, out); err != nil {
-		return err
+	if len(translated.Triplets) > 0 {
+		if err := reportStage(translated.Summary(), triplets, options.json, out); err != nil {
+			return err
+		}
 	}
-	if translated.Failed() > 0 {
-		return fmt.Errorf("%s texts failed, see %s; %s", report.Thousands(translated.Failed()), filepath.Join(options.out, failuresFile), goesOn)
+	if i := slices.IndexFunc(translated.Failures, func(f corpus.Failure) bool { return !f.Refused }); i >= 0 {
+		first := translated.Failures[i]
+		return fmt.Errorf("%s texts failed, see %s (the first, %s: %s); %s", report.Thousands(translated.Failed()), filepath.Join(options.out, failuresFile), first.ID, first.Error, goesOn)
 	}
 	if len(translated.Triplets) == 0 {
 		return fmt.Errorf("the translator refused every text, see %s", filepath.Join(options.out, failuresFile))

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -395,6 +396,82 @@ func TestTranslateStopsWhenNothingWorks(t *testing.T) {
 	result, err := translation(t, s, endpointOptions{concurrency: 1, timeout: 10 * time.Second}, t.TempDir(), false).Run(context.Background(), texts)
 	if err == nil || !strings.Contains(err.Error(), "12 texts in a row failed, the last, t/11: 400 no such parameter") || s.requests() != 12 || result.Left < 87 {
 		t.Errorf("%v after %d requests, %d left", err, s.requests(), result.Left)
+	}
+}
+
+// TestTranslateSaysWhatTheEndpointSaid: the first failure is named where the command ends, in words that help.
+func TestTranslateSaysWhatTheEndpointSaid(t *testing.T) {
+	for _, c := range []struct{ kind, answer, want string }{
+		{"text/html", "<html>hello</html>", "the answer is no JSON; --endpoint is the address that /chat/completions follows"},
+		{"application/json", `{"error":{"message":"overloaded"}}`, `answered without a choice: {"error":{"message":"overloaded"}}`},
+	} {
+		s := newTranslatingServer(t, func(w http.ResponseWriter, prompt string, n int) bool {
+			w.Header().Set("Content-Type", c.kind)
+			_, _ = w.Write([]byte(c.answer))
+			return true
+		})
+		_, path := sentences(t, 2)
+		earlier := testFile(t, tripletsFile, "precious\n")
+		_, _, err := plumb("corpus", "translate", path, "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--retries", "0", "--out", filepath.Dir(earlier))
+		refused(t, err, 1, "2 texts failed, see ", "(the first, t/0: asked 1 times: ", c.want)
+		if data, _ := os.ReadFile(earlier); string(data) != "precious\n" {
+			t.Errorf("the triplets became %q", data)
+		}
+	}
+}
+
+func TestTranslateCountsEmptyAnswers(t *testing.T) {
+	s := newTranslatingServer(t, func(w http.ResponseWriter, prompt string, n int) bool {
+		if !strings.HasSuffix(prompt, "number 1") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(completion(" \n"))
+		return true
+	})
+	_, path := sentences(t, 3)
+	out, _ := mustPlumb(t, "corpus", "translate", path, "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--out", t.TempDir())
+	contains(t, tableWords(out), "Empty answers 1")
+}
+
+// TestTranslateInterruptedWhileItWaits: Ctrl-C ends the wait that an endpoint asked for, which may be an hour.
+func TestTranslateInterruptedWhileItWaits(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	s := newTranslatingServer(t, func(w http.ResponseWriter, prompt string, n int) bool {
+		w.Header().Set("Retry-After", "3000")
+		http.Error(w, "later", http.StatusTooManyRequests)
+		asked <- struct{}{}
+		return true
+	})
+	_, path := sentences(t, 1)
+	cmd := process("corpus", "translate", path, "--endpoint", s.URL+"/v1", "--endpoint-model", "stub", "--out", t.TempDir())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	time.Sleep(100 * time.Millisecond) // until the answer is read
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	_ = cmd.Wait()
+	if want := "plumb: interrupted; 0 of 1 texts are translated; the same command with --resume goes on\n"; stderr.String() != want {
+		t.Errorf("%q, want %q", stderr.String(), want)
+	}
+}
+
+// TestTranslationThatCannotBeWritten: whatever could not be written, the answers that were kept are not asked for again.
+func TestTranslationThatCannotBeWritten(t *testing.T) {
+	options := &corpusTranslateOptions{out: filepath.Join(t.TempDir(), "missing")}
+	for _, c := range []struct {
+		ended error
+		want  string
+	}{{nil, "no such file"}, {errors.New("an answer cannot be kept"), "an answer cannot be kept"}} {
+		err := finishTranslation(options, &corpus.Translated{Texts: 2}, c.ended, false, io.Discard)
+		refused(t, err, 1, c.want, "0 of 2 texts are translated; the same command with --resume goes on")
 	}
 }
 

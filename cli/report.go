@@ -227,7 +227,7 @@ func laterFlags(c *cli.Context) (arguments []string, err error) {
 			value, rest = rest[0], rest[1:]
 		}
 		if err := c.Set(name, value); err != nil {
-			return nil, usageError("%s: %s", word, err)
+			return nil, usageError("invalid value %q for flag %s: %s", value, word, err)
 		}
 	}
 	return arguments, nil

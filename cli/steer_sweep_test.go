@@ -345,6 +345,7 @@ func TestSteerSweepRefuses(t *testing.T) {
 		"unknown key":       {[]string{"--grid", gridFile(`{"steer": ["FILE"], "strength": [1]}`)}, exitFailed, `text: not a grid: unknown field "strength"`},
 		"no strengths":      {[]string{"--grid", gridFile(`{"steer": ["FILE"]}`)}, exitFailed, "text: strengths is missing"},
 		"a strength's type": {[]string{"--grid", gridFile(`{"steer": ["FILE"], "strengths": ["much"]}`)}, exitFailed, "text: not a grid: "},
+		"a null":            {[]string{"--grid", gridFile(`{"steer": ["FILE"], "strengths": [null]}`)}, exitFailed, "text: not a grid: a strength or a layer is null"},
 		"grid's layer":      {[]string{"--grid", gridFile(`{"steer": ["FILE"], "strengths": [1], "layers": [9]}`)}, exitFailed, "there is no layer 9"},
 	} {
 		t.Run(name, func(t *testing.T) {

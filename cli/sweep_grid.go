@@ -113,6 +113,13 @@ func (g *grid) readFile(path string) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: not a grid: something follows its object", path)
 	}
+	var nulls struct { // which are read as 0
+		Strengths []*float64
+		Layers    []*int
+	}
+	if err := json.Unmarshal(content, &nulls); err == nil && (slices.Contains(nulls.Strengths, nil) || slices.Contains(nulls.Layers, nil)) {
+		return fmt.Errorf("%s: not a grid: a strength or a layer is null", path)
+	}
 	for i, name := range g.Steer {
 		if !filepath.IsAbs(name) {
 			g.Steer[i] = filepath.Join(filepath.Dir(path), name)
@@ -136,7 +143,8 @@ func (g *grid) check(fail func(string, ...any) error) error {
 	if len(g.Steer) == 0 {
 		return fail("which directions? name a steering file of plumb steer fit (--steer)")
 	}
-	for _, strength := range g.Strengths {
+	for i, strength := range g.Strengths {
+		g.Strengths[i] = strength + 0 // −0 is 0
 		if math.IsNaN(strength) || math.IsInf(float64(float32(strength)), 0) {
 			return fail("the strength %v is not a number", strength)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"plumb/audit/metric"
 	"plumb/audit/report"
@@ -32,6 +33,7 @@ type Share struct {
 type Pair struct {
 	First  string       `json:"first"`
 	Second string       `json:"second"`
+	Items  int          `json:"items"` // that both judged
 	Kappa  metric.Value `json:"kappa"`
 }
 
@@ -94,21 +96,27 @@ func (a *Annotations) agreement(dimension string, draws int, seed uint64) Agreem
 	result.Alpha = bootstrap(several, "several", stats.KrippendorffAlpha)
 	for i, first := range result.Annotators {
 		for _, second := range result.Annotators[i+1:] {
-			kappa := cohen(given[first], given[second], len(labels), draws, seed, dimension+"/"+first+"/"+second)
-			result.Cohen = append(result.Cohen, Pair{first, second, kappa})
+			both := judgedByBoth(given[first], given[second])
+			kappa := cohen(both, len(labels), draws, seed, dimension+"/"+first+"/"+second)
+			result.Cohen = append(result.Cohen, Pair{first, second, len(both), kappa})
 		}
 	}
 	return result
 }
 
-// cohen is the κ of two annotators' labels, −1 where there is none.
-func cohen(first, second []int, labels, draws int, seed uint64, stream string) metric.Value {
+// judgedByBoth pairs two annotators' labels, which are −1 where there is none.
+func judgedByBoth(first, second []int) [][2]int {
 	var both [][2]int
 	for i := range first {
 		if first[i] >= 0 && second[i] >= 0 {
 			both = append(both, [2]int{first[i], second[i]})
 		}
 	}
+	return both
+}
+
+// cohen is the κ of two annotators' labels of the items that both judged.
+func cohen(both [][2]int, labels, draws int, seed uint64, stream string) metric.Value {
 	return bootstrapped(len(both), draws, seed, stream, func(times []int32) (float64, bool) {
 		table := make([][]float64, labels)
 		for c := range table {
@@ -142,8 +150,15 @@ func bootstrapped(n, draws int, seed uint64, stream string, of func(times []int3
 	return metric.NewValue(values, n, undefined)
 }
 
-// Note says what a low κ beside a high agreement means, where that is so; else it is empty.
+// Note says why there is no agreement to compute, or what a low κ beside a high agreement means, where that is so; else it is
+// empty.
 func (a *Agreement) Note() string {
+	switch {
+	case len(a.Annotators) < 2:
+		return fmt.Sprintf("%s alone judged it, and agreement is of two or more", strings.Join(a.Annotators, ""))
+	case a.Exact.N == 0:
+		return "no item was judged by all annotators, so exact agreement and Fleiss' κ are undefined; are the ids the same in every table?"
+	}
 	if !a.Exact.OK || !a.Fleiss.OK || a.Prevalence[0].Share < 0.9 || a.Exact.V < 0.8 || a.Fleiss.V > 0.4 {
 		return ""
 	}

@@ -89,6 +89,28 @@ func TestAnnotationsMissingAndSpelled(t *testing.T) {
 		t.Errorf("%s, %v", data, err)
 	}
 
+	one := sheets(t, "good", []string{"yes", "yes"}, []string{"yes", "yes"}, []string{"no", "yes"})
+	if a, err = ReadAnnotations(one); err != nil {
+		t.Fatal(err)
+	}
+	if pair := a.Agreements(50, 1)[0].Cohen[0]; pair.Items != 2 || pair.Kappa.OK {
+		t.Errorf("two annotators who said yes to both items: %+v", pair)
+	}
+	for _, c := range []struct {
+		paths []string
+		want  string
+	}{
+		{one[:1], "a1 alone judged it"},
+		{sheets(t, "good", []string{"yes", ""}, []string{"", "yes"}), "no item was judged by all"},
+	} {
+		if a, err = ReadAnnotations(c.paths); err != nil {
+			t.Fatal(err)
+		}
+		if note := a.Agreements(50, 1)[0].Note(); !strings.Contains(note, c.want) {
+			t.Errorf("the note is %q, want %q", note, c.want)
+		}
+	}
+
 	scale, err := ReadAnnotations(sheets(t, "scale", []string{"1", "2", "3"}, []string{"1", "2", "2"}))
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +173,23 @@ func TestSetNatural(t *testing.T) {
 	}
 	if _, err := a.SetNatural([]Triplet{{ID: "other"}}, NaturalDimension, false); err == nil || !strings.Contains(err.Error(), "none of the triplets was judged") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestSetNaturalRefusesOtherLabels: a label that is neither yes nor no must not count as no, nor keep 1 and true from being yes.
+func TestSetNaturalRefusesOtherLabels(t *testing.T) {
+	paths := sheets(t, NaturalDimension, []string{"1", "true", "Y"}, []string{"yes", "yes", "?"})
+	a, err := ReadAnnotations(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	triplets := []Triplet{{ID: "0"}, {ID: "1"}}
+	if n, err := a.SetNatural(triplets, NaturalDimension, true); err != nil || n.Natural != 2 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	_, err = a.SetNatural(append(triplets, Triplet{ID: "2"}), NaturalDimension, true)
+	if err == nil || !strings.Contains(err.Error(), `a2.csv:4: aae_back_natural is "?"; write yes or no`) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -20,6 +20,9 @@ const annotatorField = "annotator"
 // noDimensions are columns of a sheet that hold no judgement.
 var noDimensions = []string{"id", annotatorField, FieldAAE, FieldSAE, FieldAAEBack, "natural", "order", "note", ""}
 
+// IsDimension says whether judgements are read from a column of this name.
+func IsDimension(name string) bool { return !slices.Contains(noDimensions, name) }
+
 // Annotations are the judgements of any number of annotators on any number of dimensions.
 type Annotations struct {
 	Items      []string // ids, in the order in which they were read
@@ -27,6 +30,7 @@ type Annotations struct {
 	Dimensions []string // sorted
 
 	labels map[judgement]string
+	rows   map[[2]string]string // where an annotator's judgements of an item were read
 }
 
 type judgement struct{ dimension, item, annotator string }
@@ -40,9 +44,8 @@ func (a *Annotations) Label(dimension, item, annotator string) string {
 // annotator, or else by the file. A cell that is empty is no judgement. Labels are compared without case, and where a
 // dimension has only yes, y, true or 1 and no, n, false or 0, as yes and no.
 func ReadAnnotations(paths []string) (*Annotations, error) {
-	a := &Annotations{labels: map[judgement]string{}}
+	a := &Annotations{labels: map[judgement]string{}, rows: map[[2]string]string{}}
 	items, annotators, dimensions := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	first := map[[2]string]string{} // where an annotator's judgements of an item were read
 	for _, path := range paths {
 		for row, err := range Rows(path) {
 			if err == nil {
@@ -58,16 +61,16 @@ func ReadAnnotations(paths []string) (*Annotations, error) {
 			if item == "" {
 				return nil, fmt.Errorf("%s: the id is empty", row.at())
 			}
-			if before, ok := first[[2]string{item, annotator}]; ok {
+			if before, ok := a.rows[[2]string{item, annotator}]; ok {
 				return nil, fmt.Errorf("%s: %s judged %q before, at %s; name annotators by a column annotator, or by the files' names", row.at(), annotator, item, before)
 			}
-			first[[2]string{item, annotator}] = row.at()
+			a.rows[[2]string{item, annotator}] = row.at()
 			if !items[item] {
 				items[item] = true
 				a.Items = append(a.Items, item)
 			}
 			for name, value := range row.Fields {
-				if slices.Contains(noDimensions, name) {
+				if !IsDimension(name) {
 					continue
 				}
 				if label := strings.ToLower(strings.TrimSpace(value)); label != "" {
@@ -123,13 +126,16 @@ func (a *Annotations) SetNatural(triplets []Triplet, dimension string, unanimous
 	for i := range triplets {
 		yes, judged := 0, 0
 		for _, annotator := range a.Annotators {
-			switch a.Label(dimension, triplets[i].ID, annotator) {
-			case "":
+			label := a.Label(dimension, triplets[i].ID, annotator)
+			if label == "" {
+				continue
+			}
+			judged++
+			switch yesNo[label] {
 			case "yes":
 				yes++
-				judged++
-			default:
-				judged++
+			case "":
+				return n, fmt.Errorf("%s: %s is %q; write yes or no, or leave it empty", a.rows[[2]string{triplets[i].ID, annotator}], dimension, label)
 			}
 		}
 		natural := 2*yes > judged && (yes == judged || !unanimous)

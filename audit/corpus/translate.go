@@ -37,6 +37,9 @@ type Unusable struct{ Err error }
 func (u *Unusable) Error() string { return u.Err.Error() }
 func (u *Unusable) Unwrap() error { return u.Err }
 
+// ErrStopped is of a text that was not asked for again because the work shall end.
+var ErrStopped = errors.New("stopped")
+
 // Translation has texts translated from AAE to SAE and from SAE back to AAE by one translator (section 3).
 type Translation struct {
 	Translator   Translator
@@ -65,6 +68,7 @@ type Translated struct {
 	Asked    int       // answers that came now
 	Reused   int       // answers that were in the journal
 	Cut      int       // answers that ended at the limit of tokens
+	Empty    int       // answers without a word
 	Attempts int       // requests that the answers took, earlier ones included
 	Model    string
 	ToSAE    string // SHA-256 of the prompts
@@ -197,14 +201,18 @@ func (w *work) answer(ctx context.Context, id, step, text string, prompt *Prompt
 		w.result.Cut++
 	}
 	w.result.Attempts += kept.Attempts
-	return strings.TrimSpace(kept.Text), true, nil
+	answer = strings.TrimSpace(kept.Text)
+	if answer == "" {
+		w.result.Empty++
+	}
+	return answer, true, nil
 }
 
 // fail notes why a text has no triplet, and whether to go on.
 func (w *work) fail(ctx context.Context, i int, id, step string, err error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if ctx.Err() != nil { // the text was not the reason
+	if ctx.Err() != nil || errors.Is(err, ErrStopped) { // the text was not the reason
 		return
 	}
 	var unusable *Unusable
@@ -245,13 +253,14 @@ func (t *Translated) Summary() Summary {
 			{"Refused by the translator", report.Thousands(refused)},
 			{"Failed", report.Thousands(failed)},
 			{"Answers cut at the limit of tokens", report.Thousands(t.Cut)},
+			{"Empty answers", report.Thousands(t.Empty)},
 			{"Translator", t.Model},
 			{"Temperature", "0"},
 			{"Prompt to SAE, SHA-256", t.ToSAE},
 			{"Prompt to AAE, SHA-256", t.ToAAE},
 		},
 		Details: map[string]any{
-			"texts": t.Texts, "translated": len(t.Triplets), "refused": refused, "failed": failed, "cut": t.Cut,
+			"texts": t.Texts, "translated": len(t.Triplets), "refused": refused, "failed": failed, "cut": t.Cut, "empty": t.Empty,
 			"model": t.Model, "prompt_to_sae": t.ToSAE, "prompt_to_aae": t.ToAAE,
 		},
 	}

@@ -42,7 +42,7 @@ type Spec struct {
 
 const format = 1
 
-// WriteSpec writes sweep.json into a directory, or checks that the one there says the same.
+// WriteSpec writes sweep.json into a directory, or checks that the one there says the same. One that was cut is written again.
 func WriteSpec(dir string, spec Spec) error {
 	spec.Format = format
 	data, err := json.MarshalIndent(spec, "", "  ")
@@ -56,12 +56,17 @@ func WriteSpec(dir string, spec Spec) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		return os.WriteFile(path, data, 0o644)
+		return record.WriteAtomically(path, data)
 	}
-	if err == nil && !bytes.Equal(before, data) {
-		err = fmt.Errorf("%s holds another sweep; ask for the same, or choose another directory", dir)
+	switch {
+	case err != nil:
+		return err
+	case bytes.Equal(before, data):
+		return nil
+	case bytes.HasPrefix(data, before):
+		return record.WriteAtomically(path, data)
 	}
-	return err
+	return fmt.Errorf("%s holds another sweep; ask for the same, or choose another directory", dir)
 }
 
 // ReadSpec reads sweep.json; the error says so if the directory is no sweep's.
@@ -75,7 +80,7 @@ func ReadSpec(dir string) (Spec, error) {
 		return spec, err
 	}
 	if err := json.Unmarshal(data, &spec); err != nil {
-		return spec, fmt.Errorf("%s: damaged: %w", filepath.Join(dir, SpecFile), err)
+		return spec, fmt.Errorf("%s is damaged (%s); plumb steer sweep --resume writes it again if it was cut", filepath.Join(dir, SpecFile), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if spec.Format != format {
 		return spec, fmt.Errorf("%s is of format %d, which this version does not read", filepath.Join(dir, SpecFile), spec.Format)
@@ -195,6 +200,9 @@ func Load(dir string, options Options) (*Sweep, error) {
 	s := &Sweep{Dir: dir, Spec: spec, Options: options}
 	if s.Fit, err = LoadHalf(filepath.Join(dir, FitStage), options); err != nil {
 		return nil, unfinished(dir, err)
+	}
+	if n := len(s.Fit.Rows); n != spec.Grid {
+		return nil, fmt.Errorf("%s holds %d configurations, where %s says %d; is it of another sweep?", filepath.Join(dir, FitStage), n, SpecFile, spec.Grid)
 	}
 	var ok bool
 	if s.Selected, ok = Select(s.Fit.Rows); !ok {

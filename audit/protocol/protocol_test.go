@@ -339,3 +339,41 @@ func TestSelectSkipsWhatIsUndefined(t *testing.T) {
 		t.Error("selected an undefined term")
 	}
 }
+
+// TestSpecThatWasCut: what a full disk left of sweep.json does not keep the sweep from going on.
+func TestSpecThatWasCut(t *testing.T) {
+	dir, spec := t.TempDir(), Spec{Grid: 3, Placebos: 2}
+	if err := WriteSpec(dir, spec); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, SpecFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, len(whole) / 2} {
+		if err := os.WriteFile(path, whole[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadSpec(dir); err == nil || !strings.Contains(err.Error(), "sweep.json is damaged (unexpected end of JSON input); plumb steer sweep --resume") {
+			t.Errorf("%v", err)
+		}
+		if err := WriteSpec(dir, spec); err != nil {
+			t.Error(err)
+		}
+		if again, _ := os.ReadFile(path); string(again) != string(whole) {
+			t.Errorf("%q was written", again)
+		}
+	}
+}
+
+func TestFitStageOfAnotherSweep(t *testing.T) {
+	dir := t.TempDir()
+	half(t, filepath.Join(dir, FitStage), []string{"Age/1"}, choices{"Age/1": "SAUS"}, []record.Steering{steering("a", 1, 1)}, []choices{{"Age/1": "UAUS"}})
+	if err := WriteSpec(dir, Spec{Grid: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir, Options{Draws: 2}); err == nil || !strings.Contains(err.Error(), "fit holds 1 configurations, where sweep.json says 2") {
+		t.Errorf("%v", err)
+	}
+}

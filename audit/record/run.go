@@ -151,7 +151,7 @@ func (r Run) encode() ([]byte, error) {
 func decodeRun(data []byte) (Run, error) {
 	var run Run
 	if err := json.Unmarshal(data, &run); err != nil {
-		return Run{}, err
+		return Run{}, fmt.Errorf("not the description of a run (%s); restore it from a copy, or audit again into another directory", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if run.Format < 1 || run.Format > format {
 		return Run{}, fmt.Errorf("run format %d is not one that this version reads (1 to %d)", run.Format, format)

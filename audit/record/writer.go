@@ -193,11 +193,11 @@ func (w *Writer) settle(description, bound []byte) error {
 	case bound == nil && !bytes.HasPrefix(description, have):
 		return fmt.Errorf("%s is damaged; choose another directory", path)
 	}
-	return writeAtomically(path, description) // missing, or cut
+	return WriteAtomically(path, description) // missing, or cut
 }
 
-// writeAtomically leaves the old file or the new one, whole, whenever the process or the machine stops.
-func writeAtomically(path string, data []byte) error {
+// WriteAtomically writes a file and leaves the old file or the new one, whole, whenever the process or the machine stops.
+func WriteAtomically(path string, data []byte) error {
 	temporary := path + ".tmp"
 	file, err := os.Create(temporary)
 	if err != nil {

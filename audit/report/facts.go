@@ -103,8 +103,8 @@ func (r *Report) steeringFact() string {
 	return fmt.Sprintf("%s (%s), %s, layer %s, strength %g, SHA-256 %s", s.Name, s.Method, s.Operator, joinInts(s.Layers), s.Strength, s.SHA256)
 }
 
-// notes are what a reader must know before the numbers are quoted.
-func (r *Report) notes() []string {
+// notes are what a reader of the tables must know before the numbers are quoted.
+func (r *Report) notes(tables string) []string {
 	s := r.Summary
 	notes := []string{fmt.Sprintf("%s items, read-out %s; [95 %% bootstrap intervals, %s draws].", Thousands(s.Items), s.ReadOut, Thousands(s.Draws))}
 	if !r.Finished() {
@@ -119,7 +119,7 @@ func (r *Report) notes() []string {
 	if n := leftOutCount(r); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s items of the data were left out, listed by reason in %s.", Thousands(n), File))
 	}
-	if r.hasUndefinedDraws() {
+	if strings.Contains(tables, undefinedMark) { // the terminal's tables do not show every value
 		notes = append(notes, undefinedNote)
 	}
 	return notes

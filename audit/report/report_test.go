@@ -253,6 +253,41 @@ func TestSmallAndUnfinishedRuns(t *testing.T) {
 	}
 }
 
+// TestNoteWithoutItsMark: the terminal shows no value over both conditions, so it does not explain the mark of one.
+func TestNoteWithoutItsMark(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := record.Create(dir, record.Run{Plumb: "0.1.0", Benchmark: "bbq", Items: 2, Model: record.Model{Name: "m.gguf"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, scores := range [][3]float32{{-1, -2, -3}, {-3, -2, -1}} { // the first is answered, the second is not
+		item := record.Record{Index: i, ID: fmt.Sprint(i), Category: "Age", Template: "Age/1", Condition: record.Ambiguous, Polarity: record.Negative, Label: 2}
+		if i == 1 {
+			item.Condition, item.Label = record.Disambiguated, 0
+		}
+		for k, role := range []record.Role{record.Biased, record.Anti, record.Unknown} {
+			item.Options = append(item.Options, record.NewOption("", role, scores[k:k+1]))
+		}
+		if err := w.Append([]record.Record{item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var table, markdown strings.Builder
+	r := newReport(t, dir, Options{Draws: 100})
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteMarkdown(&markdown); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(table.String(), undefinedMark) || strings.Count(markdown.String(), undefinedMark) < 2 {
+		t.Errorf("%s\n%s", table.String(), markdown.String())
+	}
+}
+
 func TestWriteFile(t *testing.T) {
 	dir := synthetic(t, 40)
 	r := newReport(t, dir, Options{metric.Mean, 10})

@@ -122,7 +122,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 		text.WriteString("\n")
 	}
-	for _, note := range r.notes() {
+	for _, note := range r.notes(text.String()) {
 		fmt.Fprintf(&text, "%s\n", note)
 	}
 	_, err := io.WriteString(w, printable(text.String()))
@@ -178,7 +178,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	text.WriteString("\n")
-	for _, note := range r.notes() {
+	for _, note := range r.notes(text.String()) {
 		fmt.Fprintf(&text, "- %s\n", escapeMarkdown(note))
 	}
 	if len(r.Run.Data.LeftOut) > 0 {

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -96,11 +97,18 @@ func parse(content []byte) (*Data, error) {
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	var whole published
-	if json.Unmarshal(content, &whole) == nil && whole.Data != nil {
+	err := json.Unmarshal(content, &whole)
+	if err == nil && whole.Data != nil {
 		return whole.items()
+	}
+	if err != nil && publishedStart.Match(content) {
+		return nil, fmt.Errorf(": not the JSON of StereoSet: %s; fetch the file again", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return parseLines(content)
 }
+
+// publishedStart is how the published file begins, and JSON lines do not.
+var publishedStart = regexp.MustCompile(`^\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\{`)
 
 func (p *published) items() (*Data, error) {
 	r := reader{seen: map[string]string{}}

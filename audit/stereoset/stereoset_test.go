@@ -55,6 +55,9 @@ func TestRefuses(t *testing.T) {
 		"Latin-1":          {strings.Replace(line, "skis", "\xe4", 1), ": not UTF-8"},
 		"a NUL character":  {strings.Replace(line, "skis", `\u0000`, 1), ":1: the stereotype holds a NUL character"},
 		"an endless line":  {strings.Repeat("x", maxLine+1), ":1: the line is longer than 1 MB"},
+		"a cut file":       {release[:len(release)/2], ": not the JSON of StereoSet: unexpected end of JSON input; fetch the file again"},
+		"a long cut file":  {release[:len(release)/2] + strings.Repeat(" ", maxLine), ": not the JSON of StereoSet: unexpected end of JSON input"},
+		"a number of data": {`{"version": "1", "data": {"intersentence": [{"id": 5}]}}`, ": not the JSON of StereoSet: cannot unmarshal number"},
 		"a number of type": {strings.Replace(line, `"a"`, "1", 1), ":1: not an item of StereoSet: cannot unmarshal number"},
 	} {
 		t.Run(name, func(t *testing.T) {
