@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -27,6 +28,7 @@ func watchInterrupts(now func()) *interruption {
 			if i.asked.Swap(true) {
 				now()
 			} else {
+				fmt.Fprintln(os.Stderr, "plumb: ending after what is under way")
 				close(i.first)
 			}
 		}
