@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
+	"plumb/internal/jsonfile"
 )
 
 func corpusBuildCommand() *cli.Command {
@@ -74,14 +75,8 @@ func readBuildConfig(path string) (*buildConfig, error) {
 		return nil, err
 	}
 	var config buildConfig
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	decoder.UseNumber()
-	if err := decoder.Decode(&config); err != nil {
-		return nil, usageError("%s: %s; see plumb corpus build --help for what the file holds", path, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, usageError("%s: something follows the object; a configuration is one", path)
+	if err := jsonfile.Decode(data, &config); err != nil {
+		return nil, usageError("%s: %s; see plumb corpus build --help for what the file holds", path, err)
 	}
 	switch {
 	case config.Out == "":

@@ -331,7 +331,7 @@ func TestSteerSweepRefuses(t *testing.T) {
 		"impossible layer":  {[]string{"--steer", contrast, "--layer", "1,7"}, exitFailed, "there is no layer 7: the model has layers 0 to 1"},
 		"layer":             {[]string{"--steer", contrast, "--layer", "a"}, exitUsage, `--layer "a"`},
 		"no number":         {[]string{"--steer", contrast, "--alpha", "1,much"}, exitUsage, `--alpha "much": a strength is a number`},
-		"NaN":               {[]string{"--steer", contrast, "--alpha", "NaN"}, exitUsage, "the strength NaN is not a number"},
+		"NaN":               {[]string{"--steer", contrast, "--alpha", "NaN"}, exitUsage, "the strength NaN is not a finite number"},
 		"negative":          {[]string{"--steer", contrast, "--alpha", "-1"}, exitUsage, "the strength -1 is negative; a grid turns an addition round by sign"},
 		"operator":          {[]string{"--steer", contrast, "--operator", "rotate"}, exitUsage, "rotate"},
 		"sign":              {[]string{"--steer", contrast, "--sign", "*"}, exitUsage, `the sign "*" is neither + nor −`},

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,6 +17,7 @@ import (
 	"plumb/audit/protocol"
 	"plumb/audit/record"
 	"plumb/bindings"
+	"plumb/internal/jsonfile"
 	"plumb/steer"
 )
 
@@ -105,13 +104,8 @@ func (g *grid) readFile(path string) error {
 	if err != nil {
 		return err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(g); err != nil {
-		return fmt.Errorf("%s: not a grid: %s", path, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: not a grid: something follows its object", path)
+	if err := jsonfile.Decode(content, g); err != nil {
+		return fmt.Errorf("%s: not a grid: %w; plumb steer sweep --help shows one", path, err)
 	}
 	var nulls struct { // which are read as 0
 		Strengths []*float64
@@ -146,7 +140,7 @@ func (g *grid) check(fail func(string, ...any) error) error {
 	for i, strength := range g.Strengths {
 		g.Strengths[i] = strength + 0 // −0 is 0
 		if math.IsNaN(strength) || math.IsInf(float64(float32(strength)), 0) {
-			return fail("the strength %v is not a number", strength)
+			return fail("the strength %v is not a finite number", strength)
 		}
 		if strength < 0 {
 			return fail("the strength %v is negative; a grid turns an addition round by sign −", strength)

@@ -244,7 +244,7 @@ func TestRulesRefused(t *testing.T) {
 		{`{"rules":[{"name":"a","fields":["sae"],"test":"empty","action":"burn"}]}`, `the action is drop or flag, not "burn"`},
 		{`{"rules":[{"name":"a","fields":["sae"],"test":"same","action":"drop"}]}`, `needs the name of a text`},
 		{`{"rules":[{"name":"a","fields":["sae"],"test":"smell","action":"drop"}]}`, `no test "smell"`},
-		{`{"rules":[{"name":"a","fields":["sae"],"test":"empty","action":"drop"}]} x`, "something behind"},
+		{`{"rules":[{"name":"a","fields":["sae"],"test":"empty","action":"drop"}]} x`, "something follows the object"},
 	} {
 		_, err := ReadRules(write(t, "rules.json", c.rules))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

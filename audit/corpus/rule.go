@@ -3,13 +3,13 @@ package corpus
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"plumb/internal/jsonfile"
 )
 
 // Actions of a rule.
@@ -71,13 +71,8 @@ func parseRules(name string, data []byte) ([]Rule, error) {
 	var file struct {
 		Rules []Rule `json:"rules"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
+	if err := jsonfile.Decode(data, &file); err != nil {
 		return nil, fmt.Errorf("%s: not a file of rules: %w; `plumb corpus filter --print-rules` shows one", name, err)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%s: there is something behind the rules; a file of rules is one JSON object", name)
 	}
 	if len(file.Rules) == 0 {
 		return nil, fmt.Errorf("%s: there are no rules in the file", name)

@@ -1,18 +1,14 @@
 package protocol
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"strings"
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
 	"plumb/audit/stats"
+	"plumb/internal/jsonfile"
 )
 
 // Thresholds are the limits of a verdict. The zero value is not usable; DefaultThresholds are the paper's where it has one.
@@ -35,13 +31,8 @@ func ReadThresholds(path string) (Thresholds, error) {
 	if err != nil {
 		return t, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&t); err != nil {
-		return t, fmt.Errorf("%s: not thresholds: %s", path, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return t, fmt.Errorf("%s: not thresholds: something follows the object", path)
+	if err := jsonfile.Decode(content, &t); err != nil {
+		return t, fmt.Errorf("%s: not thresholds: %w; plumb gate --help shows such a file", path, err)
 	}
 	switch {
 	case t.PlaceboP < 0 || t.PlaceboP > 1:
