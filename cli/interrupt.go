@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -28,7 +27,6 @@ func watchInterrupts(now func()) *interruption {
 			if i.asked.Swap(true) {
 				now()
 			} else {
-				fmt.Fprintln(os.Stderr, "plumb: ending after what is under way")
 				close(i.first)
 			}
 		}
