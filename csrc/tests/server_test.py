@@ -214,6 +214,26 @@ class ServerTest(unittest.TestCase):
         self.assertGreaterEqual(min(seen.values()), 4, seen)
         self.assertGreater(self.rows_together(before), 1.5)
 
+    def test_the_prompts_of_a_request_have_one_plan(self):
+        done = threading.Event()
+
+        def change():
+            while not done.is_set():
+                for strength in (HIGH, LOW):
+                    self.control("PATCH", "/steering/contrast", {"strength": strength})
+
+        # so many biases that reading them for every prompt takes longer than a change
+        biases = [[token, 0] for token in range(10000)]
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            changing = other.submit(change)
+            try:
+                status, answers = self.server.ask("POST", "/completion", {"prompt": ["A"] * 32, "n_predict": 1, "logit_bias": biases})
+            finally:
+                done.set()
+            changing.result()
+        self.assertEqual(200, status, answers)
+        self.assertEqual(1, len({json.dumps(a["generation_settings"]["steering"]) for a in answers}))
+
     def rows_together(self, before):
         """Mean number of requests in a decode since `before`."""
         def counters(text):
