@@ -256,6 +256,7 @@ class ServerTest(unittest.TestCase):
     def test_hostile_fields_are_refused(self):
         for field, reason in (("contrast", "list of objects"), ([{"name": "nobody"}], "no steering is loaded"), ([7], "has a"),
                               ([{"name": "contrast", "strength": "8"}], "a number"), ([{"strength": 8}], "has a"),
+                              ([{"name": "contrast", "strenght": 8}], "and no more"),
                               ([{"name": "contrast"}, {"name": "contrast"}], "twice"), ([{"name": "../contrast"}], "no steering"),
                               ([{"name": "contrast", "strength": 1e300}], "not a number"),
                               ([{"name": "contrast", "strength": -1e30}], "beyond what floats can bear")):
