@@ -90,7 +90,9 @@ std::string host_of(const std::string & address) {
 } // namespace
 
 bool is_loopback(const std::string & host) {
-    return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+    // a name may begin with 127. too, and lead anywhere
+    const bool ipv4 = host.find_first_not_of("0123456789.") == std::string::npos;
+    return host == "localhost" || host == "::1" || (ipv4 && host.rfind("127.", 0) == 0);
 }
 
 struct control_server::impl {
@@ -139,15 +141,18 @@ struct control_server::impl {
     explicit impl(const control_options & o) : options(o) {
         http.set_payload_max_length(body_max);
         http.set_read_timeout(5);
+        // without httplib's SO_REUSEPORT, by which a second server would take part of what is meant for the first
+        http.set_socket_options([](socket_t socket) { httplib::set_socket_opt(socket, SOL_SOCKET, SO_REUSEADDR, 1); });
         http.set_pre_routing_handler([this](const httplib::Request & request, httplib::Response & response) {
             return admits(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                              : httplib::Server::HandlerResponse::Handled;
         });
         http.set_error_handler([](const httplib::Request &, httplib::Response & response) {
             if (response.body.empty()) {
-                answer(
-                    response, response.status,
-                    { { "error", response.status == 413 ? "the body is too large" : "there is no such thing here" } });
+                answer(response, response.status,
+                       { { "error", response.status == 413   ? "the body is too large"
+                                    : response.status == 404 ? "there is no such thing here"
+                                                             : "this is not a request of HTTP" } });
             }
         });
         steerings & all = loaded_steerings();

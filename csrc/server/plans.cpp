@@ -159,9 +159,11 @@ plan_ptr steerings::requested(const common_json & field) const {
     std::lock_guard<std::mutex> lock(mutex);
     std::vector<plan::part>     parts;
     for (const common_json & item : field) {
-        if (!item.is_object() || !item.contains("name") || !item.at("name").is_string() ||
-            (item.contains("strength") && !item.at("strength").is_number())) {
-            fail(PLUMB_INVALID, "an entry of \"steering\" has a \"name\" and, if wanted, a \"strength\", a number");
+        const bool named = item.is_object() && item.contains("name") && item.at("name").is_string();
+        const bool typed = named && (!item.contains("strength") || item.at("strength").is_number());
+        if (!typed || item.size() > (item.contains("strength") ? 2u : 1u)) { // a misspelt strength is not passed over
+            fail(PLUMB_INVALID,
+                 "an entry of \"steering\" has a \"name\" and, if wanted, a \"strength\", a number, and no more");
         }
         const entry & e = find(item.at("name").get<std::string>());
         for (const plan::part & p : parts) {

@@ -214,6 +214,26 @@ class ServerTest(unittest.TestCase):
         self.assertGreaterEqual(min(seen.values()), 4, seen)
         self.assertGreater(self.rows_together(before), 1.5)
 
+    def test_the_prompts_of_a_request_have_one_plan(self):
+        done = threading.Event()
+
+        def change():
+            while not done.is_set():
+                for strength in (HIGH, LOW):
+                    self.control("PATCH", "/steering/contrast", {"strength": strength})
+
+        # so many biases that reading them for every prompt takes longer than a change
+        biases = [[token, 0] for token in range(10000)]
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            changing = other.submit(change)
+            try:
+                status, answers = self.server.ask("POST", "/completion", {"prompt": ["A"] * 32, "n_predict": 1, "logit_bias": biases})
+            finally:
+                done.set()
+            changing.result()
+        self.assertEqual(200, status, answers)
+        self.assertEqual(1, len({json.dumps(a["generation_settings"]["steering"]) for a in answers}))
+
     def rows_together(self, before):
         """Mean number of requests in a decode since `before`."""
         def counters(text):
@@ -236,6 +256,7 @@ class ServerTest(unittest.TestCase):
     def test_hostile_fields_are_refused(self):
         for field, reason in (("contrast", "list of objects"), ([{"name": "nobody"}], "no steering is loaded"), ([7], "has a"),
                               ([{"name": "contrast", "strength": "8"}], "a number"), ([{"strength": 8}], "has a"),
+                              ([{"name": "contrast", "strenght": 8}], "and no more"),
                               ([{"name": "contrast"}, {"name": "contrast"}], "twice"), ([{"name": "../contrast"}], "no steering"),
                               ([{"name": "contrast", "strength": 1e300}], "not a number"),
                               ([{"name": "contrast", "strength": -1e30}], "beyond what floats can bear")):
@@ -260,15 +281,17 @@ class ServerTest(unittest.TestCase):
         self.refused(404, "no steering", control("DELETE", "/steering/nobody"))
         self.refused(404, "no such thing", control("GET", "/etc/passwd"))
         self.refused(403, "programs of this machine", control("GET", Origin="http://example.org"))
-        self.refused(403, "programs of this machine", control("GET", Host="example.org"))
+        for host in ("example.org", "127.0.0.1.example.org"):
+            self.refused(403, "programs of this machine", control("GET", Host=host))
         outside = self.folder / "outside.gguf"
         shutil.copy(self.file, outside)
         link = self.file.parent / "link.gguf"
         link.symlink_to(outside)
         for path in ("../outside.gguf", str(outside), "link.gguf", ".", "", "none.gguf"):
             self.refused(404, "no such file", control("POST", body={"file": path, "name": "x"}))
-        status = self.send_raw(b"POST /steering HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n")
-        self.assertIn(status, (b"413", b"400"))
+        huge = self.send_raw(b"POST /steering HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n")
+        self.assertIn(huge.split()[1], (b"413", b"400"))
+        self.assertIn(b"not a request of HTTP", self.send_raw(b"POST /steering HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"))
         try:
             self.refused(413, "too large", control("POST", body=b" " * (1 << 20)))
         except OSError:
@@ -279,7 +302,7 @@ class ServerTest(unittest.TestCase):
     def send_raw(self, data):
         with socket.create_connection(("127.0.0.1", self.server.control_port), timeout=30) as s:
             s.sendall(data)
-            return s.recv(100).split()[1]
+            return b"".join(iter(lambda: s.recv(1000), b""))
 
     def test_files_that_do_not_fit_are_refused(self):
         good = self.file.read_bytes()
@@ -336,6 +359,8 @@ class ServerTest(unittest.TestCase):
                 (["--model", self.model, "--steer", "nowhere.gguf"], 1, "No such file"),
                 (["--model", self.model, "--steer"], 2, "needs a value"),
                 (["--model", self.model, "--steer-address", "0.0.0.0:9"], 2, "PLUMB_STEER_TOKEN"),
+                (["--model", self.model, "--steer-address", "127.0.0.1.example.org:9"], 2, "PLUMB_STEER_TOKEN"),
+                (["--model", self.model, "--steer-address", str(self.server.control_port)], 1, "cannot listen"),
                 (["--model", self.model, "--steer-address", "here"], 2, "HOST:PORT"),
                 (["--model", self.model, "--steer-folder", "/"], 2, "goes with --steer-address"),
                 (["--model", self.model, "--steer", ROOT / "steer/testdata/projection.gguf"], 1, "wide")):
