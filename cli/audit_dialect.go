@@ -152,7 +152,7 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	if steering != nil && steering.file.Method == steer.Dialect && options.split == "" {
 		part = dialect.SplitEvaluation
 		if deal, err = dealOf(steering.file); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", options.file, err)
 		}
 		fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
 	}

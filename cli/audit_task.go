@@ -87,9 +87,11 @@ func (o *modelOptions) openScoring(chat bool) (*scoringModel, error) {
 }
 
 // chatIfTrained wraps prompts in the model's chat template if it has one.
-func (s *scoringModel) chatIfTrained() (err error) {
-	s.tokens, err = s.model.tokenizer(s.session.Layout().Context, s.model.ChatTemplate() != "")
-	return err
+func (s *scoringModel) chatIfTrained() error {
+	if s.model.ChatTemplate() == "" {
+		return nil
+	}
+	return s.tokens.wrap()
 }
 
 func (s *scoringModel) close() {

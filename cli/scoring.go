@@ -34,12 +34,20 @@ func (m *openedModel) tokenizer(context int, chat bool) (tokenizer, error) {
 	if !info.HasVocabulary {
 		return tokenizer{}, fmt.Errorf("%s: the model has no vocabulary, so it cannot read text; take one that has", m.path)
 	}
+	t := tokenizer{m, false, info.AddsBOS, context, context * m.longestToken()}
 	if chat {
-		if _, err := m.ChatPrompt(""); err != nil {
-			return tokenizer{}, fmt.Errorf("%s: %w; leave out --chat on", m.path, err)
-		}
+		return t, t.wrap()
 	}
-	return tokenizer{m, chat, info.AddsBOS, context, context * m.longestToken()}, nil
+	return t, nil
+}
+
+// wrap puts prompts into the model's chat template from now on.
+func (t *tokenizer) wrap() error {
+	if _, err := t.model.ChatPrompt(""); err != nil {
+		return fmt.Errorf("%s: %w; leave out --chat on", t.model.path, err)
+	}
+	t.chat = true
+	return nil
 }
 
 // longestToken is how many bytes of text a token can stand for. (An unknown word can be longer to some encoders.)

@@ -108,6 +108,10 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if file.Method != steer.Dialect {
 		return fmt.Errorf("%s was fitted by %s; a sweep takes a file of plumb steer fit --method dialect", options.steer, file.Method)
 	}
+	deal, err := dealOf(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", options.steer, err)
+	}
 	dir := options.out
 	if dir == "" {
 		dir = "sweep-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
@@ -118,9 +122,8 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	heaviest := slices.MaxFunc(file.Layers, func(a, b steer.FileLayer) int { return cmp.Compare(a.Weight, b.Weight) })
 	base := auditDialectOptions{modelOptions: options.modelOptions, dialectData: options.dialectData, dialectOutput: options.dialectOutput,
 		split: dialect.SplitEvaluation, sample: options.sample, seed: options.seed, chat: "off", resume: options.resume}
-	base.dealOptions = dealOptions{file.Fit.Seed, file.Fit.SplitSizes}
 	base.wordings = *cli.NewStringSlice(string(dialect.Best))
-	s, err := openSweep(ctx, &base, notes)
+	s, err := openSweep(ctx, &base, deal, notes)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"plumb/audit/dialect"
 	"plumb/audit/record"
 	"plumb/audit/report"
 	"plumb/bindings"
@@ -21,12 +22,9 @@ type sweeper struct {
 	notes io.Writer
 }
 
-func openSweep(ctx context.Context, options *auditDialectOptions, notes io.Writer) (*sweeper, error) {
+func openSweep(ctx context.Context, options *auditDialectOptions, deal dialect.Deal, notes io.Writer) (*sweeper, error) {
 	s := &sweeper{options: options, notes: notes}
-	deal, err := options.deal()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if s.task, err = options.dialectData.read(notes); err != nil {
 		return nil, err
 	}

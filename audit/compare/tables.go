@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"plumb/audit/metric"
+	"plumb/audit/report"
 )
 
 // table is laid out for any format: its cells hold a value and, on further lines, its interval and the like.
@@ -29,7 +30,7 @@ func (c *Comparison) byCategory(condition string) rows {
 	r := rows{benchmark: c.benchmark, head: "Category"}
 	for i := range c.Groups {
 		if g := &c.Groups[i]; g.Condition == condition {
-			r.names, r.groups = append(r.names, categoryName(g.Category)), append(r.groups, g)
+			r.names, r.groups = append(r.names, report.CategoryName(g.Category)), append(r.groups, g)
 		}
 	}
 	return r
@@ -213,13 +214,6 @@ func (r Row) method() string {
 }
 
 func (d Decreases) String() string { return fmt.Sprintf("%d of %d categories", d.Decreased, d.Of) }
-
-func categoryName(category string) string {
-	if category == metric.All {
-		return "All"
-	}
-	return category
-}
 
 func signedInterval(v metric.Value) string {
 	return "[" + metric.FormatSigned(v.Lo) + ", " + metric.FormatSigned(v.Hi) + "]"

@@ -89,7 +89,6 @@ func (r *Report) WriteFile(dir string) (path string, err error) {
 	return path, writePage(path, r.WriteHTML)
 }
 
-// segmentationWords says what cut the pairs.
 // partInWords says which part of the pairs a run is of.
 func partInWords(d *record.Dialect) string {
 	how := fmt.Sprintf("split seed %d", d.SplitSeed)
@@ -99,6 +98,7 @@ func partInWords(d *record.Dialect) string {
 	return fmt.Sprintf("the %s part (%s)", d.Split, how)
 }
 
+// segmentationWords says what cut the pairs.
 func segmentationWords(s record.Segmentation) string {
 	switch {
 	case s.Model == "":

@@ -127,27 +127,26 @@ func Split(pairs []Pair, deal Deal, traceable func(i int) (bool, error)) (*Split
 		}
 		s.Tracing = append(s.Tracing, usable...)
 	}
+	asked := deal.Sizes != Sizes{}
 	directions, evaluations := directionSize, evaluationSize // the proportion
-	if deal.Sizes != (Sizes{}) {
+	if asked {
 		directions, evaluations = size.Direction, size.Evaluation
 	}
 	for _, group := range rest {
-		switch {
 		// dealt in turn, so that both parts have their share however many there are
-		case len(s.Evaluation) < size.Evaluation && len(s.Evaluation)*directions <= len(s.Direction)*evaluations:
-			s.Evaluation = append(s.Evaluation, group[:min(len(group), size.Evaluation-len(s.Evaluation))]...)
-		case len(s.Direction) < size.Direction:
-			s.Direction = append(s.Direction, group[:min(len(group), size.Direction-len(s.Direction))]...)
-		case len(s.Evaluation) < size.Evaluation:
-			s.Evaluation = append(s.Evaluation, group[:min(len(group), size.Evaluation-len(s.Evaluation))]...)
+		part, room := &s.Direction, size.Direction-len(s.Direction)
+		more := size.Evaluation - len(s.Evaluation)
+		if more > 0 && (room == 0 || len(s.Evaluation)*directions <= len(s.Direction)*evaluations) {
+			part, room = &s.Evaluation, more
 		}
+		*part = append(*part, group[:min(len(group), room)]...)
 	}
 	for _, part := range [][]int{s.Tracing, s.Direction, s.Evaluation} {
 		slices.Sort(part)
 	}
-	if got := (Sizes{len(s.Tracing), len(s.Direction), len(s.Evaluation)}); deal.Sizes != (Sizes{}) && got != deal.Sizes {
+	if got := (Sizes{len(s.Tracing), len(s.Direction), len(s.Evaluation)}); asked && got != size {
 		return nil, fmt.Errorf("%w: %d give parts of %d/%d/%d, not %s; the tracing part takes only pairs whose AAE context holds a marker",
-			ErrTooFewPairs, len(pairs), got.Tracing, got.Direction, got.Evaluation, deal.Sizes)
+			ErrTooFewPairs, len(pairs), got.Tracing, got.Direction, got.Evaluation, size)
 	}
 	return s, nil
 }

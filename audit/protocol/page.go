@@ -113,11 +113,7 @@ func (r *Report) flipFigure() (report.Figure, error) {
 		if g.Condition != metric.All {
 			continue
 		}
-		name := g.Category
-		if name == metric.All {
-			name = "All"
-		}
-		names = append(names, name)
+		names = append(names, report.CategoryName(g.Category))
 		for _, of := range []struct {
 			series    *report.Series
 			condition string

@@ -52,21 +52,18 @@ func WriteSpec(dir string, spec Spec) error {
 	data = append(data, '\n')
 	path := filepath.Join(dir, SpecFile)
 	before, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		return record.WriteAtomically(path, data)
-	}
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
-	case bytes.Equal(before, data):
+	case err == nil && bytes.Equal(before, data):
 		return nil
-	case bytes.HasPrefix(data, before):
-		return record.WriteAtomically(path, data)
+	case !bytes.HasPrefix(data, before):
+		return fmt.Errorf("%s holds another sweep; ask for the same, or choose another directory", dir)
 	}
-	return fmt.Errorf("%s holds another sweep; ask for the same, or choose another directory", dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil { // missing, or cut
+		return err
+	}
+	return record.WriteAtomically(path, data)
 }
 
 // ReadSpec reads sweep.json; the error says so if the directory is no sweep's.

@@ -54,7 +54,7 @@ func (r *Report) series(name, condition, metricName string) (categories []string
 		if g.Condition != metric.All {
 			continue
 		}
-		categories = append(categories, categoryName(g.Category))
+		categories = append(categories, CategoryName(g.Category))
 		var v metric.Value
 		if group := r.Summary.Group(g.Category, condition); group != nil {
 			v = group.Values[metricName]

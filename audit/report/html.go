@@ -24,7 +24,7 @@ var Style = template.CSS(styleSource)
 
 var page = template.Must(template.New(File).Funcs(template.FuncMap{
 	"thousands": Thousands,
-	"category":  categoryName,
+	"category":  CategoryName,
 	"symbol":    Symbol,
 	"mark":      mark,
 }).Parse(pageSource))

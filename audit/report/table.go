@@ -77,7 +77,7 @@ func (t Table) HTML() template.HTML {
 	}
 	b.WriteString("</tr></thead>\n<tbody>\n")
 	for _, row := range t.Rows {
-		if row[0] == categoryName(metric.All) {
+		if row[0] == CategoryName(metric.All) {
 			b.WriteString(`<tr class="all">`)
 		} else {
 			b.WriteString("<tr>")

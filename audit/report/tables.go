@@ -64,7 +64,7 @@ func (s section) table(separator string) (header []any, rows [][]any) {
 		header = append(header, m.Symbol)
 	}
 	for _, g := range s.Rows {
-		row := []any{categoryName(g.Category), Thousands(g.Counts.N()), Thousands(g.Counts.Answered())}
+		row := []any{CategoryName(g.Category), Thousands(g.Counts.N()), Thousands(g.Counts.Answered())}
 		for _, m := range s.Metrics {
 			row = append(row, cell(g.Values[m.Name], separator))
 		}
@@ -90,7 +90,8 @@ func mark(v metric.Value) string {
 	return ""
 }
 
-func categoryName(category string) string {
+// CategoryName is a category as tables show it.
+func CategoryName(category string) string {
 	if category == metric.All {
 		return "All"
 	}

@@ -10,8 +10,9 @@ import (
 )
 
 // Bootstrap yields draws of a bootstrap over n items: the draw's number and how often each item is in it, n counts that
-// add up to n; items may be clusters. Draw 0 is the original sample, every count 1; the others are resamples with replacement (Answerability
-// Confounds (GCD), appendix H, "Bootstrap"). The slice is used again for the next draw.
+// add up to n. Draw 0 is the original sample, every count 1; the others are resamples with replacement (Answerability
+// Confounds (GCD), appendix H, "Bootstrap"). The slice is used again for the next draw. A cluster bootstrap draws clusters:
+// an item then counts as often as its cluster.
 //
 // Draws are a function of n, seed and stream alone. Name the stream after what is resampled, so that one table's rows
 // are independent and none changes when another is added; give two analyses of the same items the same stream to pair
