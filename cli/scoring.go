@@ -187,50 +187,51 @@ func scoreUnder(ctx context.Context, session *bindings.Session, requests []bindi
 	return [][]bindings.Score{scores}, err
 }
 
-// score takes questions up to the n-th, from the first that the run lacks on; next returns the i-th. Which questions share
-// a batch is decided by them alone, never by time or by where a run was cut. An interrupt lets the batch end; a second one
-// does not.
-func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, error)) error {
+// scoreQuestions scores questions from the i-th up to the n-th; next returns one, and put takes a batch's with their scores
+// under each of the steerings. Which questions share a batch is decided by them alone, never by time or by where a run was
+// cut. An interrupt lets the batch end; a second one does not.
+func (m *scoringModel) scoreQuestions(ctx context.Context, i, n int, next func(i int) (question, error), steerings [][]bindings.Steering, put func([]waiting, [][]bindings.Score) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := watchInterrupts(stop)
 	defer interrupt.stop()
 
-	queue := questions{tokens: &s.tokens, session: s.session, next: next, n: n}
-	queue.at = s.run.First() + (s.run.Done()-s.before)/len(s.steerings)
+	queue := questions{tokens: &m.tokens, session: m.session, next: next, at: i, n: n}
 	for {
-		waiting, err := queue.group()
-		if err != nil || len(waiting) == 0 {
+		group, err := queue.group()
+		if err != nil || len(group) == 0 {
 			return err
 		}
 		if interrupt.seen() {
 			return errInterrupted
 		}
-		group, err := s.batch(ctx, waiting)
+		scores, err := scoreUnder(ctx, m.session, requestsOf(group), steerings)
 		if err != nil {
 			if interrupt.seen() && errors.Is(err, context.Canceled) {
 				return errInterrupted
 			}
 			return err
 		}
-		if err := s.run.Append(group); err != nil {
+		if err := put(group, scores); err != nil {
 			return err
 		}
-		s.progress.at(s.run.Done())
 	}
 }
 
-// batch scores questions that share a batch.
-func (s *scorer) batch(ctx context.Context, waiting []waiting) ([]record.Record, error) {
-	all, err := scoreUnder(ctx, s.session, requestsOf(waiting), s.steerings)
-	if err != nil {
-		return nil, err
-	}
-	var group []record.Record
-	for i, scores := range all {
-		group = append(group, recordsOf(waiting, scores, s.run.Next()+len(group), s.first+i)...)
-	}
-	return group, nil
+// score takes questions up to the n-th, from the first that the run lacks on.
+func (s *scorer) score(ctx context.Context, n int, next func(i int) (question, error)) error {
+	from := s.run.First() + (s.run.Done()-s.before)/len(s.steerings)
+	return s.scoreQuestions(ctx, from, n, next, s.steerings, func(group []waiting, all [][]bindings.Score) error {
+		var records []record.Record
+		for i, scores := range all {
+			records = append(records, recordsOf(group, scores, s.run.Next()+len(records), s.first+i)...)
+		}
+		if err := s.run.Append(records); err != nil {
+			return err
+		}
+		s.progress.at(s.run.Done())
+		return nil
+	})
 }
 
 // recordsOf are the records of questions with the scores of their requests, numbered from index on.

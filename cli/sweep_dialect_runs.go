@@ -105,10 +105,6 @@ func doneOf(runs []sweepRun) int {
 // score scores what any of the runs lacks. A batch that was cut between two runs is scored under all steerings again, so that
 // the sweep ends in the bytes of one that was not cut.
 func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
 	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
 	defer progress.end()
 
@@ -119,32 +115,18 @@ func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
 			sets[i] = r.steering.actions
 		}
 	}
-	queue := questions{tokens: &s.tokens, session: s.session, at: at, n: n,
-		next: func(i int) (question, error) { return s.task.question(ctx, i) }}
-	for {
-		waiting, err := queue.group()
-		if err != nil || len(waiting) == 0 {
-			return err
-		}
-		if interrupt.seen() {
-			return errInterrupted
-		}
-		all, err := scoreUnder(ctx, s.session, requestsOf(waiting), sets)
-		if err != nil {
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				return errInterrupted
-			}
-			return err
-		}
+	question := func(i int) (question, error) { return s.task.question(ctx, i) }
+	return s.scoreQuestions(ctx, at, n, question, sets, func(group []waiting, all [][]bindings.Score) error {
 		for i, r := range runs {
 			if r.writer.Done() > at {
 				continue
 			}
-			if err := r.writer.Append(recordsOf(waiting, all[i], at, 0)); err != nil {
+			if err := r.writer.Append(recordsOf(group, all[i], at, 0)); err != nil {
 				return err
 			}
 		}
-		at += len(waiting)
+		at += len(group)
 		progress.at(doneOf(runs))
-	}
+		return nil
+	})
 }
