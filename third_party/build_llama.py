@@ -38,6 +38,7 @@ FLAGS = [
     "-DGGML_METAL=OFF",
     "-DGGML_CUDA_NCCL=OFF",
 ]
+PRODUCTS = Path(__file__).with_name("ggml_products.cmake")
 
 
 def build_llama(more_flags):
@@ -86,8 +87,7 @@ def build_apart(targets, more_flags):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.environ.get("LLAMA_CPP_DIR") or not done.exists():
             fetch.say(f"building llama.cpp's {', '.join(targets)} in {folder}, once: some minutes")
-            run_all(["cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", *flags],
-                    ["cmake", "--build", str(folder), "--target", *targets])
+            run_all(configure(source, folder, flags), ["cmake", "--build", str(folder), "--target", *targets])
             done.parent.mkdir(exist_ok=True)
             done.touch()
     return folder
@@ -95,7 +95,7 @@ def build_apart(targets, more_flags):
 
 def key(source, flags):
     """Of the source, the flags, the compilers and, since the code is made for it, the processor."""
-    parts = [str(source), *flags, platform.system(), platform.machine(), processor()]
+    parts = [str(source), *flags, PRODUCTS.read_text(), platform.system(), platform.machine(), processor()]
     for variable, usual in (("CC", "cc"), ("CXX", "c++")):
         compiler = os.environ.get(variable) or usual
         parts += [compiler, output_of([*compiler.split(), "--version"])]
@@ -116,8 +116,12 @@ def checkout_version(source):
 
 
 def build(source, work, install, flags):
-    cmake = ["cmake", "-S", str(source), "-B", str(work), "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={install}", *flags]
-    run_all(cmake, ["cmake", "--build", str(work), "--target", "llama"], ["cmake", "--install", str(work)])
+    flags = [f"-DCMAKE_INSTALL_PREFIX={install}", *flags]
+    run_all(configure(source, work, flags), ["cmake", "--build", str(work), "--target", "llama"], ["cmake", "--install", str(work)])
+
+
+def configure(source, folder, flags):
+    return ["cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", f"-DCMAKE_PROJECT_ggml_INCLUDE={PRODUCTS}", *flags]
 
 
 def run_all(*commands):
