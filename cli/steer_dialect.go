@@ -106,7 +106,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 // tracedLayers are the layers that a trace chose and their weights. It must be of this model, data and split:
 // else the pairs that it saw are not kept apart from the others.
 func tracedLayers(dir string, model *openedModel, task *dialectTask, deal dialect.Deal) ([]int, []float64, error) {
-	trace, err := dialect.NewTrace(dir, 2)
+	trace, err := dialect.NewTrace(dir, 2, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -292,4 +294,51 @@ func readFile(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// What a lexicon calls a slur is masked in a trace and in a sweep too, unless asked for.
+func TestDialectSteeringMasked(t *testing.T) {
+	ownCache(t)
+	model, dir := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir()
+	lexicon := filepath.Join(dir, "lexicon.tsv")
+	if err := os.WriteFile(lexicon, []byte("class\tmarker\tslur\nAuxiliary\tfinna\tfinna\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := dialectPairs(t, 12)
+	with := func(arguments ...string) []string {
+		return append(arguments, "--threads", "1", "--model", model, "--data", data, "--split-sizes", "1/3/8", "--lexicon", lexicon)
+	}
+	fitted := filepath.Join(dir, "dialect.gguf")
+	mustPlumb(t, with("steer", "fit", "--method", "dialect", "--layer", "1", "--out", dir)...)
+	for _, arguments := range [][]string{
+		with("steer", "trace", "--bootstrap", "2", "--json"),
+		{"steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data, "--lexicon", lexicon, "--steer", fitted, "--beta", "0,1", "--bootstrap", "2", "--json"},
+	} {
+		out := newRun(t)
+		text, _ := mustPlumb(t, append(arguments, "--out", out)...)
+		if strings.Contains(text, "finna") {
+			t.Errorf("plumb %s prints the slur", strings.Join(arguments[:3], " "))
+		}
+		contains(t, text, "f***a")
+		text, _ = mustPlumb(t, append(arguments, "--out", out, "--resume", "--unmasked")...)
+		contains(t, text, `"finna"`)
+	}
+}
+
+// dialectPairs is a file of n pairs, cut, with a marker in every AAE context.
+func dialectPairs(t *testing.T, n int) string {
+	t.Helper()
+	var pairs []dialect.Pair
+	for i := range n {
+		p := dialect.Pair{ID: fmt.Sprint(i), AAE: fmt.Sprintf("I'm finna go to %d them shops", i), SAE: fmt.Sprintf("I am going to go to %d of those shops", i)}
+		if err := p.Cut(6, 4); err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, p)
+	}
+	path := filepath.Join(t.TempDir(), "pairs.jsonl")
+	if err := writeFile(path, func(w io.Writer) error { return dialect.WriteJSONLines(w, pairs) }); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -125,7 +125,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err != nil {
 		return err
 	}
-	trace, err := dialect.NewTrace(dir, options.bootstrap)
+	trace, err := dialect.NewTrace(dir, options.bootstrap, options.unmasked)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if err := s.audit(ctx, []sweepRun{{dir: sweep.Prompt}}, dialect.PromptingInstruction); err != nil {
 		return err
 	}
-	r, err := dialect.NewSweep(sweep, options.bootstrap)
+	r, err := dialect.NewSweep(sweep, options.bootstrap, options.unmasked)
 	if err != nil {
 		return err
 	}

@@ -62,11 +62,11 @@ func isChoosing(s *Scores) bool {
 	return hash.Sum32()>>8%4 == 0
 }
 
-// NewSweep reads a sweep's runs.
-func NewSweep(runs SweepRuns, draws int) (*Sweep, error) {
+// NewSweep reads a sweep's runs. Slurs of the lexicon are masked unless asked for.
+func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 	s := &Sweep{}
 	row := func(dir string) (SweepRow, error) {
-		r, err := New(dir, 1, false)
+		r, err := New(dir, 1, unmasked)
 		if err != nil {
 			return SweepRow{}, err
 		}
@@ -84,6 +84,7 @@ func NewSweep(runs SweepRuns, draws int) (*Sweep, error) {
 		}
 		instructed := r.Run.Dialect.Instruction != ""
 		out := SweepRow{Summary: Summarize(reported, nil, r.wordings(), instructed, draws), choose: Summarize(choosing, nil, r.wordings(), instructed, 1)}
+		out.Summary.mask(r.mask)
 		if steering := r.Run.Steering; steering != nil {
 			out.Beta, out.Layers = steering.Strength, steering.Layers
 		}

@@ -53,8 +53,9 @@ type Trace struct {
 // heatColumns is how many places among the marker's tokens are told apart.
 const heatColumns = 6
 
-// NewTrace reads the trace in a directory, finished or not. Intervals are of bootstrap draws of examples.
-func NewTrace(dir string, draws int) (t *Trace, err error) {
+// NewTrace reads the trace in a directory, finished or not. Intervals are of bootstrap draws of examples. Slurs of the lexicon
+// are masked unless asked for.
+func NewTrace(dir string, draws int, unmasked bool) (t *Trace, err error) {
 	reader, err := record.Open(dir)
 	if err != nil {
 		return nil, err
@@ -64,6 +65,9 @@ func NewTrace(dir string, draws int) (t *Trace, err error) {
 		return nil, fmt.Errorf("%s is a run of benchmark %q, not a trace of plumb steer trace", dir, reader.Run.Benchmark)
 	}
 	t = &Trace{Run: reader.Run}
+	if !unmasked {
+		t.Run.Dialect = maskedDialect(t.Run.Dialect)
+	}
 	for r, err := range reader.Records() {
 		if err != nil {
 			return nil, err
