@@ -251,6 +251,7 @@ func TestDialectSteering(t *testing.T) {
 		{[]string{"fit", "--method", "dialect", "--model", model, "--trace", sweep}, exitFailed, "is not a run directory"},
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
+		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--sample", "-2"}, exitUsage, "not negative"},
 	} {

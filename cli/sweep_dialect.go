@@ -98,6 +98,9 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if options.steer == "" {
 		return usageError("which steering? --steer FILE, of plumb steer fit --method dialect")
 	}
+	if options.sample < 0 {
+		return usageError("--sample %d: a number of pairs is not negative", options.sample)
+	}
 	if err := options.dialectOutput.check(); err != nil {
 		return err
 	}
