@@ -135,7 +135,10 @@ func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) 
 	if err != nil {
 		return usageError("--split: %s", err)
 	}
-	if len(chosen) == 0 {
+	switch {
+	case len(chosen) == 0 && part == dialect.SplitTracing:
+		return fmt.Errorf("of %s pairs none is left for the part tracing, which takes only pairs whose AAE context holds a marker; give more data, or --split-sizes", report.Thousands(len(t.pairs)))
+	case len(chosen) == 0:
 		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", report.Thousands(len(t.pairs)), part)
 	}
 	var pairs []dialect.Pair

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"plumb/audit/dialect"
 	"plumb/audit/record"
 	"plumb/bindings"
@@ -19,6 +21,19 @@ import (
 
 // dialectMethod is the method that is fitted on pairs of sentences, not on BBQ.
 const dialectMethod = string(steer.Dialect)
+
+// checkDialectFlags refuses flags of the other methods, which would change nothing.
+func checkDialectFlags(c *cli.Context, options *steerFitOptions) error {
+	for _, name := range []string{"strata", "grad", "at", "pooled", "random-seed", "metadata", "prompt", "chat"} {
+		if c.IsSet(name) {
+			return usageError("--%s is of other methods than dialect; leave it out", name)
+		}
+	}
+	if c.IsSet("operator") && options.operator != string(steer.Add) {
+		return usageError("--operator %s: dialect directions are added; leave it out", options.operator)
+	}
+	return nil
+}
 
 // runSteerDialect fits dialect directions on the direction part of the pairs and writes the steering file of the layers that
 // a trace chose, or of those given.

@@ -242,6 +242,10 @@ func TestDialectSteering(t *testing.T) {
 	contains(t, out, "dialect.gguf × 0.5", "instructed")
 	mustPlumb(t, auditBBQ(model, newRun(t), "--data", bbqItems(t, 4), "--steer", fitted, "--alpha", "0.4")...)
 
+	unmarked := filepath.Join(dir, "unmarked.tsv")
+	if err := os.WriteFile(unmarked, []byte("no marker here\tnone here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		arguments []string
 		status    int
@@ -249,6 +253,10 @@ func TestDialectSteering(t *testing.T) {
 	}{
 		{[]string{"fit", "--method", "dialect", "--model", model}, exitUsage, "needs --trace DIR"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--trace", sweep}, exitFailed, "is not a run directory"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--operator", "project"}, exitUsage, "dialect directions are added"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--strata", "3"}, exitUsage, "--strata is of other methods"},
+		{[]string{"fit", "--method", "dialect,gcd", "--model", model}, exitUsage, "fitted by itself"},
+		{[]string{"trace", "--model", model, "--data", unmarked, "--out", filepath.Join(dir, "none")}, exitFailed, "whose AAE context holds a marker"},
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "-2"}, exitUsage, "not negative"},
