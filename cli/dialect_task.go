@@ -41,9 +41,11 @@ func (o *dialectData) flags() []cli.Flag {
 	}
 }
 
+const defaultSplitSeed = 1
+
 func (o *dealOptions) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
+		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: defaultSplitSeed, Destination: &o.splitSeed},
 		splitSizesFlag(&o.splitSizes),
 	}
 }
@@ -64,6 +66,21 @@ func (o *dealOptions) deal() (dialect.Deal, error) {
 func dealOf(file *steer.File) (dialect.Deal, error) {
 	sizes, err := dialect.ParseSizes(file.Fit.SplitSizes)
 	return dialect.Deal{Seed: file.Fit.Seed, Sizes: sizes}, err
+}
+
+// dealUnder is the deal of a dialect steering file: any other would mix the pairs that it was fitted on with the rest. One that
+// was asked for must be the same.
+func (o *dealOptions) dealUnder(path string, file *steer.File) (dialect.Deal, error) {
+	deal, err := dealOf(file)
+	if err != nil {
+		return deal, fmt.Errorf("%s: %w", path, err)
+	}
+	asked, err := o.deal()
+	if err == nil && asked != deal && asked != (dialect.Deal{Seed: defaultSplitSeed}) {
+		err = usageError("%s was fitted on pairs dealt out with --split-seed %d and the sizes %q; leave out --split-seed and --split-sizes",
+			path, deal.Seed, deal.Sizes)
+	}
+	return deal, err
 }
 
 // dialectTask is pairs with the segmenter that cuts them when they are needed.

@@ -290,6 +290,16 @@ func TestDialectSplitSizes(t *testing.T) {
 	if run, _ := readRun(t, audit); run.Dialect.SplitSizes != "3/6/5" {
 		t.Errorf("%+v", run.Dialect)
 	}
+	mustPlumb(t, auditDialect(model, newRun(t), "--steer", fitted, "--split", "tracing", "--sample", "1")...)
+	evaluation := newRun(t)
+	mustPlumb(t, auditDialect(model, evaluation, "--steer", fitted, "--split", "evaluation", "--sample", "1")...)
+	if run, _ := readRun(t, evaluation); run.Dialect.SplitSizes != "3/6/5" {
+		t.Errorf("%+v", run.Dialect)
+	}
+	for _, other := range [][]string{{"--split-seed", "2"}, {"--split-sizes", "3/6/6"}} {
+		_, _, err = plumb(auditDialect(model, newRun(t), append(other, "--steer", fitted)...)...)
+		refused(t, err, exitUsage, "leave out --split-seed and --split-sizes")
+	}
 	_, _, err = plumb(append([]string{"steer", "trace"}, "--model", model, "--split-sizes", "3/6", "--out", newRun(t))...)
 	refused(t, err, exitUsage, "--split-sizes")
 	_, _, err = plumb(append([]string{"steer", "trace"}, "--threads", "1", "--model", model, "--split-sizes", "3/60/500", "--out", newRun(t))...)
