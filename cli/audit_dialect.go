@@ -161,6 +161,11 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	if err := task.take(ctx, part, deal); err != nil {
 		return err
 	}
+	if steering != nil && steering.file.Method == steer.Dialect && part != dialect.SplitAll {
+		if err := task.checkParts(options.file, steering.file, notes); err != nil {
+			return err
+		}
+	}
 	task.draw(options.sample, options.seed)
 	dir := options.out
 	if dir == "" {

@@ -91,8 +91,11 @@ type dialectTask struct {
 	cutter  *segmenter
 	given   int // pairs of data whose segments the data brings
 
-	split   string
-	deal    dialect.Deal
+	split string
+	deal  dialect.Deal
+	// the SHA-256 of the sentences in the direction part, if the pairs were dealt out
+	direction string
+
 	sample  int
 	seed    uint64
 	asking  dialect.Asking
@@ -158,11 +161,29 @@ func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) 
 	case len(chosen) == 0:
 		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", report.Thousands(len(t.pairs)), part)
 	}
+	hash := sha256.New()
+	for _, i := range splits.Direction {
+		fmt.Fprintf(hash, "%q %q\n", t.pairs[i].AAE, t.pairs[i].SAE) // never fails
+	}
+	t.direction = hex.EncodeToString(hash.Sum(nil))
 	var pairs []dialect.Pair
 	for _, i := range chosen {
 		pairs = append(pairs, t.pairs[i])
 	}
 	t.pairs, t.split, t.deal = pairs, part, deal
+	return nil
+}
+
+// checkParts refuses pairs that were dealt out otherwise than for a dialect steering file, so that some of those that it was
+// fitted on would be audited. Of other data it warns.
+func (t *dialectTask) checkParts(path string, file *steer.File, notes io.Writer) error {
+	same := slices.EqualFunc(file.Fit.DataSHA256, t.data.Files, func(sha256 string, f record.DataFile) bool { return sha256 == f.SHA256 })
+	switch {
+	case !same:
+		fmt.Fprintf(notes, "plumb: warning: %s was fitted on other data (%s); of the pairs that are in both, some may be among those audited\n", path, strings.Join(file.Fit.Data, ", "))
+	case file.Fit.PartSHA256 != "" && file.Fit.PartSHA256 != t.direction:
+		return fmt.Errorf("%s was fitted on another part of these pairs, which would be among those audited; give the --lexicon and the --embed-model that it was traced and fitted with", path)
+	}
 	return nil
 }
 

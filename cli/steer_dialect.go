@@ -99,7 +99,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	}
 	file.ReadOut = "residual stream at the last context token"
 	file.Model = model.facts()
-	file.Fit = steer.Fit{Seed: deal.Seed, SplitSizes: deal.Sizes.String(), Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
+	file.Fit = steer.Fit{Seed: deal.Seed, SplitSizes: deal.Sizes.String(), PartSHA256: task.direction, Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
 	for _, f := range task.data.Files {
 		file.Fit.Data = append(file.Fit.Data, f.Name)
 		file.Fit.DataSHA256 = append(file.Fit.DataSHA256, f.SHA256)

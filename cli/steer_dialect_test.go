@@ -344,6 +344,31 @@ func TestDialectSteeringMasked(t *testing.T) {
 	}
 }
 
+// The pairs that a file was fitted on are never among those of a sweep or of an audit under it: another lexicon, which deals
+// the pairs out otherwise, is refused, and other data is warned about.
+func TestDialectPartsOfAnotherLexicon(t *testing.T) {
+	ownCache(t)
+	model, dir := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir()
+	lexicon, data, fitted := filepath.Join(dir, "lexicon.tsv"), dialectPairs(t, 12), filepath.Join(dir, "dialect.gguf")
+	if err := os.WriteFile(lexicon, []byte("class\tmarker\nNumber\t7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(data string, arguments ...string) []string {
+		return append(arguments, "--threads", "1", "--model", model, "--data", data)
+	}
+	mustPlumb(t, with(data, "steer", "fit", "--method", "dialect", "--layer", "1", "--lexicon", lexicon, "--out", dir)...)
+	for _, arguments := range [][]string{
+		{"steer", "sweep", "dialect", "--steer", fitted, "--beta", "0,1", "--bootstrap", "2"},
+		{"audit", "dialect", "--steer", fitted, "--wording", "best", "--bootstrap", "2"},
+	} {
+		_, _, err := plumb(with(data, append(arguments, "--out", newRun(t))...)...)
+		refused(t, err, exitFailed, "was fitted on another part of these pairs")
+		mustPlumb(t, with(data, append(arguments, "--lexicon", lexicon, "--out", newRun(t))...)...)
+		_, notes := mustPlumb(t, with(dialectPairs(t, 13), append(arguments, "--out", newRun(t))...)...)
+		contains(t, notes, "was fitted on other data (pairs.jsonl)")
+	}
+}
+
 // dialectPairs is a file of n pairs, cut, with a marker in every AAE context.
 func dialectPairs(t *testing.T, n int) string {
 	t.Helper()

@@ -131,6 +131,9 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 		return err
 	}
 	defer s.close()
+	if err := s.task.checkParts(options.steer, file, notes); err != nil {
+		return err
+	}
 
 	sweep := dialect.SweepRuns{Base: filepath.Join(dir, "base"), Prompt: filepath.Join(dir, "prompt")}
 	runs := []sweepRun{{dir: sweep.Base}}
