@@ -163,6 +163,9 @@ func TestDialectSteering(t *testing.T) {
 	out, _ := mustPlumb(t, traceAgain...)
 	contains(t, out, "Causal trace: tiny.gguf", "Layer", "Report: ")
 	run, items := readRun(t, trace)
+	if again, _ := mustPlumb(t, "report", "--bootstrap", "10", trace); again != out {
+		t.Errorf("plumb report prints the trace as\n%s", again)
+	}
 	if run.Items != 4 || run.Dialect.Split != dialect.SplitTracing || run.Dialect.Noise != 3 {
 		t.Fatalf("%+v %+v", run, run.Dialect)
 	}
@@ -213,6 +216,9 @@ func TestDialectSteering(t *testing.T) {
 	sweepAgain := []string{"steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep}
 	out, _ = mustPlumb(t, sweepAgain...)
 	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
+	if again, _ := mustPlumb(t, "report", "--bootstrap", "10", sweep); again != out {
+		t.Errorf("plumb report prints the sweep as\n%s", again)
+	}
 	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
 		t.Errorf("%+v", steered)

@@ -3,15 +3,19 @@ package dialect
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"plumb/audit/metric"
+	"plumb/audit/record"
 	"plumb/audit/report"
 )
 
@@ -26,6 +30,52 @@ type SweepRuns struct {
 	Multi  []string
 	Single []string
 	Prompt string
+}
+
+// The runs in a sweep's directory; a steered one has its strength behind its name.
+const (
+	baseRun   = "base"
+	promptRun = "prompt"
+	multiRun  = "multi-"
+	singleRun = "single-"
+)
+
+// NewSweepRuns names the runs of a sweep over strengths in a directory.
+func NewSweepRuns(dir string, betas []float64) SweepRuns {
+	r := SweepRuns{Base: filepath.Join(dir, baseRun), Prompt: filepath.Join(dir, promptRun)}
+	for _, beta := range betas {
+		text := strconv.FormatFloat(beta, 'g', -1, 64)
+		r.Multi = append(r.Multi, filepath.Join(dir, multiRun+text))
+		r.Single = append(r.Single, filepath.Join(dir, singleRun+text))
+	}
+	return r
+}
+
+// SweepIn finds the runs of a sweep in its directory, of all strengths that it was ever asked for; ok: it is one.
+func SweepIn(dir string) (runs SweepRuns, ok bool) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return SweepRuns{}, false
+	}
+	var betas []float64
+	for _, e := range entries {
+		if text, found := strings.CutPrefix(e.Name(), multiRun); found {
+			if beta, err := strconv.ParseFloat(text, 64); err == nil {
+				betas = append(betas, beta)
+			}
+		}
+	}
+	slices.Sort(betas)
+	runs = NewSweepRuns(dir, betas)
+	if _, err := os.Stat(runs.Prompt); err != nil && len(betas) == 0 {
+		return SweepRuns{}, false
+	}
+	base, err := record.Open(runs.Base)
+	if err != nil {
+		return SweepRuns{}, false
+	}
+	defer base.Close()
+	return runs, base.Run.Benchmark == Benchmark
 }
 
 // Sweep is a sweep over strengths, of pairs that the strength was not chosen on.
@@ -67,6 +117,9 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 	s := &Sweep{}
 	row := func(dir string) (SweepRow, error) {
 		r, err := New(dir, 1, unmasked)
+		if errors.Is(err, fs.ErrNotExist) {
+			return SweepRow{}, fmt.Errorf("the run %s is missing; finish the sweep with --resume", dir)
+		}
 		if err != nil {
 			return SweepRow{}, err
 		}
