@@ -265,6 +265,7 @@ func TestDialectSteering(t *testing.T) {
 		{[]string{"trace", "--model", model, "--data", unmarked, "--out", filepath.Join(dir, "none")}, exitFailed, "whose AAE context holds a marker"},
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
+		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "1", "--out", filepath.Join(dir, "few")}, exitFailed, "quarter"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--sample", "-2"}, exitUsage, "not negative"},

@@ -135,6 +135,9 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 		return err
 	}
 
+	if err := dialect.CheckSweepable(s.task.pairs); err != nil {
+		return err
+	}
 	sweep := dialect.NewSweepRuns(dir, betas[1:])
 	runs := []sweepRun{{dir: sweep.Base}}
 	for _, strategy := range []struct {

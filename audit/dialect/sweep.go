@@ -104,12 +104,31 @@ type SweepRow struct {
 	choose  *Summary
 }
 
-// isChoosing says whether a pair is of those that a sweep chooses its strength on: a quarter of them, by the hash of
-// its id.
-func isChoosing(s *Scores) bool {
+// isChoosing says whether a pair is of those that a sweep chooses its strength on.
+func isChoosing(s *Scores) bool { return choosingID(s.ID) }
+
+// choosingID is true of a quarter of the ids, by their hash.
+func choosingID(id string) bool {
 	hash := fnv.New32a()
-	hash.Write([]byte("choose/" + s.ID)) // never fails
+	hash.Write([]byte("choose/" + id)) // never fails
 	return hash.Sum32()>>8%4 == 0
+}
+
+// CheckSweepable refuses pairs of which none would be left to choose a strength on, or none to report.
+func CheckSweepable(pairs []Pair) error {
+	choosing := 0
+	for i := range pairs {
+		if choosingID(pairs[i].ID) {
+			choosing++
+		}
+	}
+	switch choosing {
+	case 0:
+		return fmt.Errorf("a sweep chooses its strength on a quarter of the pairs, which none of these %d is in; give more data", len(pairs))
+	case len(pairs):
+		return fmt.Errorf("a sweep reports on three quarters of the pairs, which none of these %d is in; give more data", len(pairs))
+	}
+	return nil
 }
 
 // NewSweep reads a sweep's runs. Slurs of the lexicon are masked unless asked for.

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"strconv"
 	"testing"
 
 	"plumb/audit/metric"
@@ -19,5 +20,28 @@ func TestSweepReduction(t *testing.T) {
 		if row[2] != test.want {
 			t.Errorf("from %g to %g: %q, not %q", test.before, test.now, row[2], test.want)
 		}
+	}
+}
+
+// A sweep needs pairs to choose its strength on and pairs to report, and says so before it scores any.
+func TestCheckSweepable(t *testing.T) {
+	var choosing, reported []Pair
+	for i := range 40 {
+		if p := (Pair{ID: strconv.Itoa(i)}); choosingID(p.ID) {
+			choosing = append(choosing, p)
+		} else {
+			reported = append(reported, p)
+		}
+	}
+	if len(choosing) < 5 || len(choosing) > 15 {
+		t.Errorf("%d of 40 pairs choose", len(choosing))
+	}
+	for _, some := range [][]Pair{choosing, reported} {
+		if CheckSweepable(some) == nil {
+			t.Errorf("%+v can be swept", some)
+		}
+	}
+	if err := CheckSweepable(append(choosing, reported...)); err != nil {
+		t.Error(err)
 	}
 }
