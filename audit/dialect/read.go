@@ -88,7 +88,7 @@ type reader struct {
 func (r *reader) text(path, name string, text []byte) error {
 	hash := sha256.Sum256(text)
 	r.path, r.rows = path, 0
-	r.stem, _, _ = strings.Cut(name, ".")
+	r.stem = r.newStem(name, hex.EncodeToString(hash[:]))
 	before := len(r.data.Pairs)
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -112,6 +112,22 @@ func (r *reader) text(path, name string, text []byte) error {
 	}
 	r.data.Files = append(r.data.Files, record.DataFile{Name: name, SHA256: hex.EncodeToString(hash[:]), Items: len(r.data.Pairs) - before})
 	return nil
+}
+
+// newStem is what the ids of a file's rows that have none begin with: its name, and a number if another file has that name. A
+// file that is read twice keeps it, so that its rows are refused.
+func (r *reader) newStem(name, sha256 string) string {
+	stem, _, _ := strings.Cut(name, ".")
+	same := 1
+	for _, f := range r.data.Files {
+		if other, _, _ := strings.Cut(f.Name, "."); other == stem && f.SHA256 != sha256 {
+			same++
+		}
+	}
+	if same == 1 {
+		return stem
+	}
+	return fmt.Sprintf("%s-%d", stem, same)
 }
 
 // row is a pair as JSON lines hold it; the names are those of CSV columns too.

@@ -93,6 +93,18 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
+// Rows without ids of two files with one name are all read; those of one file that is given twice are not.
+func TestSameNames(t *testing.T) {
+	a, b := write(t, "pairs.tsv", "he be here\the is here\n"), write(t, "pairs.tsv", "we was out\twe were out\n")
+	data, err := Read([]string{a, b})
+	if err != nil || len(data.Bad) > 0 || len(data.Pairs) != 2 || data.Pairs[0].ID != "pairs/1" || data.Pairs[1].ID != "pairs-2/1" {
+		t.Errorf("%+v, %v", data, err)
+	}
+	if data, err = Read([]string{a, a}); err != nil || len(data.Bad) != 1 || len(data.Pairs) != 1 {
+		t.Errorf("%+v, %v", data, err)
+	}
+}
+
 // What is written is read again, segments and judgements included.
 func TestWriteAndRead(t *testing.T) {
 	yes := true
