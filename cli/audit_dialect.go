@@ -149,15 +149,22 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	}
 	defer task.cutter.close()
 	part := cmp.Or(options.split, dialect.SplitAll)
+	if steering != nil && steering.file.Method == steer.Dialect && options.split != dialect.SplitAll {
+		if deal, err = options.dealUnder(options.file, steering.file); err != nil {
+			return err
+		}
+	}
 	if steering != nil && steering.file.Method == steer.Dialect && options.split == "" {
 		part = dialect.SplitEvaluation
-		if deal, err = dealOf(steering.file); err != nil {
-			return fmt.Errorf("%s: %w", options.file, err)
-		}
 		fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
 	}
 	if err := task.take(ctx, part, deal); err != nil {
 		return err
+	}
+	if steering != nil && steering.file.Method == steer.Dialect && part != dialect.SplitAll {
+		if err := task.checkParts(options.file, steering.file, notes); err != nil {
+			return err
+		}
 	}
 	task.draw(options.sample, options.seed)
 	dir := options.out

@@ -56,19 +56,31 @@ func (o *dialectOutput) print(r tabular, out io.Writer) error {
 	return r.WriteTable(out)
 }
 
+// page is a report of pairs that is a page too.
+type page interface {
+	tabular
+	WriteFile(dir string) (path string, err error)
+}
+
+// report prints what is in a directory and writes its report.html.
+func (o *dialectOutput) report(r page, dir string, out io.Writer) error {
+	if err := o.print(r, out); err != nil {
+		return err
+	}
+	path, err := r.WriteFile(dir)
+	if err == nil && o.table() {
+		_, err = fmt.Fprintf(out, "Report: %s\n", path)
+	}
+	return err
+}
+
 // reportDialect prints a run of a dialect audit, and writes its report.html.
 func reportDialect(dir string, options dialectOutput, out io.Writer) error {
 	r, err := dialect.New(dir, options.bootstrap, options.unmasked)
 	if err != nil {
 		return err
 	}
-	if err := options.print(r, out); err != nil {
-		return err
-	}
-	path, err := r.WriteFile(dir)
-	if err == nil && options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
+	err = options.report(r, dir, out)
 	failures := r.Summary.Failures
 	switch {
 	case err != nil || len(failures) == 0:
@@ -78,6 +90,30 @@ func reportDialect(dir string, options dialectOutput, out io.Writer) error {
 		err = fmt.Errorf("LP could be measured on none of the pairs, %s; the first failure, %s: %s", report.Thousands(r.Summary.Pairs), failures[0].ID, failures[0].Reason)
 	}
 	return err
+}
+
+// reportTrace prints a causal trace, and writes its report.html.
+func reportTrace(dir string, options dialectOutput, out io.Writer) error {
+	trace, err := dialect.NewTrace(dir, options.bootstrap, options.unmasked)
+	if err != nil {
+		return err
+	}
+	if err := options.report(trace, dir, out); err != nil {
+		return err
+	}
+	if n := len(trace.Failures); n > 0 && n == trace.Done {
+		return fmt.Errorf("none of the %s pairs could be traced; the first, %s: %s", report.Thousands(n), trace.Failures[0].ID, trace.Failures[0].Reason)
+	}
+	return nil
+}
+
+// reportDialectSweep prints a sweep, and writes its report.html.
+func reportDialectSweep(dir string, runs dialect.SweepRuns, options dialectOutput, out io.Writer) error {
+	sweep, err := dialect.NewSweep(runs, options.bootstrap, options.unmasked)
+	if err != nil {
+		return err
+	}
+	return options.report(sweep, dir, out)
 }
 
 // isDialectRun says whether a directory holds a run of a dialect audit; an error is for whoever reads the run next.

@@ -41,9 +41,11 @@ func (o *dialectData) flags() []cli.Flag {
 	}
 }
 
+const defaultSplitSeed = 1
+
 func (o *dealOptions) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: 1, Destination: &o.splitSeed},
+		&cli.Uint64Flag{Name: "split-seed", Usage: "deal the pairs out into parts with seed `S`", Value: defaultSplitSeed, Destination: &o.splitSeed},
 		splitSizesFlag(&o.splitSizes),
 	}
 }
@@ -66,6 +68,21 @@ func dealOf(file *steer.File) (dialect.Deal, error) {
 	return dialect.Deal{Seed: file.Fit.Seed, Sizes: sizes}, err
 }
 
+// dealUnder is the deal of a dialect steering file: any other would mix the pairs that it was fitted on with the rest. One that
+// was asked for must be the same.
+func (o *dealOptions) dealUnder(path string, file *steer.File) (dialect.Deal, error) {
+	deal, err := dealOf(file)
+	if err != nil {
+		return deal, fmt.Errorf("%s: %w", path, err)
+	}
+	asked, err := o.deal()
+	if err == nil && asked != deal && asked != (dialect.Deal{Seed: defaultSplitSeed}) {
+		err = usageError("%s was fitted on pairs dealt out with --split-seed %d and the sizes %q; leave out --split-seed and --split-sizes",
+			path, deal.Seed, deal.Sizes)
+	}
+	return deal, err
+}
+
 // dialectTask is pairs with the segmenter that cuts them when they are needed.
 type dialectTask struct {
 	data    *dialect.Data
@@ -74,8 +91,11 @@ type dialectTask struct {
 	cutter  *segmenter
 	given   int // pairs of data whose segments the data brings
 
-	split   string
-	deal    dialect.Deal
+	split string
+	deal  dialect.Deal
+	// the SHA-256 of the sentences in the direction part, if the pairs were dealt out
+	direction string
+
 	sample  int
 	seed    uint64
 	asking  dialect.Asking
@@ -135,14 +155,35 @@ func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) 
 	if err != nil {
 		return usageError("--split: %s", err)
 	}
-	if len(chosen) == 0 {
+	switch {
+	case len(chosen) == 0 && part == dialect.SplitTracing:
+		return fmt.Errorf("of %s pairs none is left for the part tracing, which takes only pairs whose AAE context holds a marker; give more data, or --split-sizes", report.Thousands(len(t.pairs)))
+	case len(chosen) == 0:
 		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", report.Thousands(len(t.pairs)), part)
 	}
+	hash := sha256.New()
+	for _, i := range splits.Direction {
+		fmt.Fprintf(hash, "%q %q\n", t.pairs[i].AAE, t.pairs[i].SAE) // never fails
+	}
+	t.direction = hex.EncodeToString(hash.Sum(nil))
 	var pairs []dialect.Pair
 	for _, i := range chosen {
 		pairs = append(pairs, t.pairs[i])
 	}
 	t.pairs, t.split, t.deal = pairs, part, deal
+	return nil
+}
+
+// checkParts refuses pairs that were dealt out otherwise than for a dialect steering file, so that some of those that it was
+// fitted on would be audited. Of other data it warns.
+func (t *dialectTask) checkParts(path string, file *steer.File, notes io.Writer) error {
+	same := slices.EqualFunc(file.Fit.DataSHA256, t.data.Files, func(sha256 string, f record.DataFile) bool { return sha256 == f.SHA256 })
+	switch {
+	case !same:
+		fmt.Fprintf(notes, "plumb: warning: %s was fitted on other data (%s); of the pairs that are in both, some may be among those audited\n", path, strings.Join(file.Fit.Data, ", "))
+	case file.Fit.PartSHA256 != "" && file.Fit.PartSHA256 != t.direction:
+		return fmt.Errorf("%s was fitted on another part of these pairs, which would be among those audited; give the --lexicon and the --embed-model that it was traced and fitted with", path)
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/capability"
+	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/protocol"
 	"plumb/audit/record"
@@ -174,9 +175,16 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 	if protocol.IsSweep(dir) {
 		return reportSweep(dir, options.outputOptions, protocol.DefaultThresholds(), out)
 	}
-	if isDialectRun(dir) {
-		o := options.outputOptions
-		return reportDialect(dir, dialectOutput{o.json, o.csv, o.markdown, o.bootstrap, options.unmasked}, out)
+	o := options.outputOptions
+	pairs := dialectOutput{o.json, o.csv, o.markdown, o.bootstrap, options.unmasked}
+	if runs, ok := dialect.SweepIn(dir); ok {
+		return reportDialectSweep(dir, runs, pairs, out)
+	}
+	switch benchmark, _ := benchmarkOf(dir); benchmark { // an error is for whoever reads the run next
+	case dialect.Benchmark:
+		return reportDialect(dir, pairs, out)
+	case dialect.TraceBenchmark:
+		return reportTrace(dir, pairs, out)
 	}
 	r, err := options.read(dir)
 	if err != nil {

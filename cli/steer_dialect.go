@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"plumb/audit/dialect"
 	"plumb/audit/record"
 	"plumb/bindings"
@@ -19,6 +21,19 @@ import (
 
 // dialectMethod is the method that is fitted on pairs of sentences, not on BBQ.
 const dialectMethod = string(steer.Dialect)
+
+// checkDialectFlags refuses flags of the other methods, which would change nothing.
+func checkDialectFlags(c *cli.Context, options *steerFitOptions) error {
+	for _, name := range []string{"strata", "grad", "at", "pooled", "random-seed", "metadata", "prompt", "chat"} {
+		if c.IsSet(name) {
+			return usageError("--%s is of other methods than dialect; leave it out", name)
+		}
+	}
+	if c.IsSet("operator") && options.operator != string(steer.Add) {
+		return usageError("--operator %s: dialect directions are added; leave it out", options.operator)
+	}
+	return nil
+}
 
 // runSteerDialect fits dialect directions on the direction part of the pairs and writes the steering file of the layers that
 // a trace chose, or of those given.
@@ -84,7 +99,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	}
 	file.ReadOut = "residual stream at the last context token"
 	file.Model = model.facts()
-	file.Fit = steer.Fit{Seed: deal.Seed, SplitSizes: deal.Sizes.String(), Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
+	file.Fit = steer.Fit{Seed: deal.Seed, SplitSizes: deal.Sizes.String(), PartSHA256: task.direction, Items: fit.Pairs(), LeftOut: leftOut, Categories: []string{"dialect: " + dialect.SplitDirection}, Templates: []string{}}
 	for _, f := range task.data.Files {
 		file.Fit.Data = append(file.Fit.Data, f.Name)
 		file.Fit.DataSHA256 = append(file.Fit.DataSHA256, f.SHA256)
@@ -106,7 +121,7 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 // tracedLayers are the layers that a trace chose and their weights. It must be of this model, data and split:
 // else the pairs that it saw are not kept apart from the others.
 func tracedLayers(dir string, model *openedModel, task *dialectTask, deal dialect.Deal) ([]int, []float64, error) {
-	trace, err := dialect.NewTrace(dir, 2)
+	trace, err := dialect.NewTrace(dir, 2, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -161,6 +163,9 @@ func TestDialectSteering(t *testing.T) {
 	out, _ := mustPlumb(t, traceAgain...)
 	contains(t, out, "Causal trace: tiny.gguf", "Layer", "Report: ")
 	run, items := readRun(t, trace)
+	if again, _ := mustPlumb(t, "report", "--bootstrap", "10", trace); again != out {
+		t.Errorf("plumb report prints the trace as\n%s", again)
+	}
 	if run.Items != 4 || run.Dialect.Split != dialect.SplitTracing || run.Dialect.Noise != 3 {
 		t.Fatalf("%+v %+v", run, run.Dialect)
 	}
@@ -211,6 +216,9 @@ func TestDialectSteering(t *testing.T) {
 	sweepAgain := []string{"steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep}
 	out, _ = mustPlumb(t, sweepAgain...)
 	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
+	if again, _ := mustPlumb(t, "report", "--bootstrap", "10", sweep); again != out {
+		t.Errorf("plumb report prints the sweep as\n%s", again)
+	}
 	steered, _ := readRun(t, filepath.Join(sweep, "multi-0.5"))
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
 		t.Errorf("%+v", steered)
@@ -240,6 +248,10 @@ func TestDialectSteering(t *testing.T) {
 	contains(t, out, "dialect.gguf × 0.5", "instructed")
 	mustPlumb(t, auditBBQ(model, newRun(t), "--data", bbqItems(t, 4), "--steer", fitted, "--alpha", "0.4")...)
 
+	unmarked := filepath.Join(dir, "unmarked.tsv")
+	if err := os.WriteFile(unmarked, []byte("no marker here\tnone here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		arguments []string
 		status    int
@@ -247,8 +259,14 @@ func TestDialectSteering(t *testing.T) {
 	}{
 		{[]string{"fit", "--method", "dialect", "--model", model}, exitUsage, "needs --trace DIR"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--trace", sweep}, exitFailed, "is not a run directory"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--operator", "project"}, exitUsage, "dialect directions are added"},
+		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--strata", "3"}, exitUsage, "--strata is of other methods"},
+		{[]string{"fit", "--method", "dialect,gcd", "--model", model}, exitUsage, "fitted by itself"},
+		{[]string{"trace", "--model", model, "--data", unmarked, "--out", filepath.Join(dir, "none")}, exitFailed, "whose AAE context holds a marker"},
 		{[]string{"sweep", "dialect", "--model", model}, exitUsage, "--steer FILE"},
 		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--beta", "1"}, exitUsage, "0 must be among"},
+		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "1", "--out", filepath.Join(dir, "few")}, exitFailed, "quarter"},
+		{[]string{"sweep", "dialect", "--model", model, "--steer", fitted, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"trace", "--model", model, "--sample", "-2"}, exitUsage, "not negative"},
 		{[]string{"fit", "--method", "dialect", "--model", model, "--layer", "0", "--sample", "-2"}, exitUsage, "not negative"},
 	} {
@@ -279,6 +297,16 @@ func TestDialectSplitSizes(t *testing.T) {
 	if run, _ := readRun(t, audit); run.Dialect.SplitSizes != "3/6/5" {
 		t.Errorf("%+v", run.Dialect)
 	}
+	mustPlumb(t, auditDialect(model, newRun(t), "--steer", fitted, "--split", "tracing", "--sample", "1")...)
+	evaluation := newRun(t)
+	mustPlumb(t, auditDialect(model, evaluation, "--steer", fitted, "--split", "evaluation", "--sample", "1")...)
+	if run, _ := readRun(t, evaluation); run.Dialect.SplitSizes != "3/6/5" {
+		t.Errorf("%+v", run.Dialect)
+	}
+	for _, other := range [][]string{{"--split-seed", "2"}, {"--split-sizes", "3/6/6"}} {
+		_, _, err = plumb(auditDialect(model, newRun(t), append(other, "--steer", fitted)...)...)
+		refused(t, err, exitUsage, "leave out --split-seed and --split-sizes")
+	}
 	_, _, err = plumb(append([]string{"steer", "trace"}, "--model", model, "--split-sizes", "3/6", "--out", newRun(t))...)
 	refused(t, err, exitUsage, "--split-sizes")
 	_, _, err = plumb(append([]string{"steer", "trace"}, "--threads", "1", "--model", model, "--split-sizes", "3/60/500", "--out", newRun(t))...)
@@ -292,4 +320,76 @@ func readFile(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// What a lexicon calls a slur is masked in a trace and in a sweep too, unless asked for.
+func TestDialectSteeringMasked(t *testing.T) {
+	ownCache(t)
+	model, dir := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir()
+	lexicon := filepath.Join(dir, "lexicon.tsv")
+	if err := os.WriteFile(lexicon, []byte("class\tmarker\tslur\nAuxiliary\tfinna\tfinna\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := dialectPairs(t, 12)
+	with := func(arguments ...string) []string {
+		return append(arguments, "--threads", "1", "--model", model, "--data", data, "--split-sizes", "1/3/8", "--lexicon", lexicon)
+	}
+	fitted := filepath.Join(dir, "dialect.gguf")
+	mustPlumb(t, with("steer", "fit", "--method", "dialect", "--layer", "1", "--out", dir)...)
+	for _, arguments := range [][]string{
+		with("steer", "trace", "--bootstrap", "2", "--json"),
+		{"steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data, "--lexicon", lexicon, "--steer", fitted, "--beta", "0,1", "--bootstrap", "2", "--json"},
+	} {
+		out := newRun(t)
+		text, _ := mustPlumb(t, append(arguments, "--out", out)...)
+		if strings.Contains(text, "finna") {
+			t.Errorf("plumb %s prints the slur", strings.Join(arguments[:3], " "))
+		}
+		contains(t, text, "f***a")
+		text, _ = mustPlumb(t, append(arguments, "--out", out, "--resume", "--unmasked")...)
+		contains(t, text, `"finna"`)
+	}
+}
+
+// The pairs that a file was fitted on are never among those of a sweep or of an audit under it: another lexicon, which deals
+// the pairs out otherwise, is refused, and other data is warned about.
+func TestDialectPartsOfAnotherLexicon(t *testing.T) {
+	ownCache(t)
+	model, dir := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir()
+	lexicon, data, fitted := filepath.Join(dir, "lexicon.tsv"), dialectPairs(t, 12), filepath.Join(dir, "dialect.gguf")
+	if err := os.WriteFile(lexicon, []byte("class\tmarker\nNumber\t7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(data string, arguments ...string) []string {
+		return append(arguments, "--threads", "1", "--model", model, "--data", data)
+	}
+	mustPlumb(t, with(data, "steer", "fit", "--method", "dialect", "--layer", "1", "--lexicon", lexicon, "--out", dir)...)
+	for _, arguments := range [][]string{
+		{"steer", "sweep", "dialect", "--steer", fitted, "--beta", "0,1", "--bootstrap", "2"},
+		{"audit", "dialect", "--steer", fitted, "--wording", "best", "--bootstrap", "2"},
+	} {
+		_, _, err := plumb(with(data, append(arguments, "--out", newRun(t))...)...)
+		refused(t, err, exitFailed, "was fitted on another part of these pairs")
+		mustPlumb(t, with(data, append(arguments, "--lexicon", lexicon, "--out", newRun(t))...)...)
+		_, notes := mustPlumb(t, with(dialectPairs(t, 13), append(arguments, "--out", newRun(t))...)...)
+		contains(t, notes, "was fitted on other data (pairs.jsonl)")
+	}
+}
+
+// dialectPairs is a file of n pairs, cut, with a marker in every AAE context.
+func dialectPairs(t *testing.T, n int) string {
+	t.Helper()
+	var pairs []dialect.Pair
+	for i := range n {
+		p := dialect.Pair{ID: fmt.Sprint(i), AAE: fmt.Sprintf("I'm finna go to %d them shops", i), SAE: fmt.Sprintf("I am going to go to %d of those shops", i)}
+		if err := p.Cut(6, 4); err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, p)
+	}
+	path := filepath.Join(t.TempDir(), "pairs.jsonl")
+	if err := writeFile(path, func(w io.Writer) error { return dialect.WriteJSONLines(w, pairs) }); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

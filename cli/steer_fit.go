@@ -120,6 +120,9 @@ EXIT STATUS
 				return err
 			}
 			if slices.Equal(options.methods.Value(), []string{dialectMethod}) {
+				if err := checkDialectFlags(c, &options); err != nil {
+					return err
+				}
 				return runSteerDialect(c.Context, &options, c.App.Writer, c.App.ErrWriter)
 			}
 			return runSteerFit(c.Context, &options, c.App.Writer, c.App.ErrWriter)
@@ -137,6 +140,9 @@ func (o *steerFitOptions) chosen() (map[string]bool, error) {
 				chosen[m.name] = true
 				known = true
 			}
+		}
+		if !known && name == dialectMethod {
+			return nil, usageError("--method %s is fitted by itself, on pairs of sentences; leave out the other methods", name)
 		}
 		if !known {
 			return nil, usageError("--method %q: see plumb steer fit --help for the methods", name)

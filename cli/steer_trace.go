@@ -51,7 +51,7 @@ func steerTraceCommand() *cli.Command {
 the lexicon. For each it adds Gaussian noise to the embeddings of the marker's tokens, of 3 times their standard
 deviation, and then restores the clean state of one layer at one of these tokens, all of them in turn. R is what that
 takes from b_AAE, the preference of the AAE continuation; the four layers with the most negative mean R are those to
-steer, in proportion to it. plumb steer fit --method dialect --trace DIR makes the steering file.
+steer, in proportion to it. plumb steer fit --method dialect --trace DIR makes the steering file; plumb report DIR prints the trace again.
 
 EXIT STATUS
    0  the trace is complete
@@ -125,21 +125,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	if err != nil {
 		return err
 	}
-	trace, err := dialect.NewTrace(dir, options.bootstrap)
-	if err != nil {
-		return err
-	}
-	if err := options.dialectOutput.print(trace, out); err != nil {
-		return err
-	}
-	path, err := trace.WriteFile(dir)
-	if err == nil && options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	if n := len(trace.Failures); err == nil && n > 0 && n == trace.Done {
-		err = fmt.Errorf("none of the %s pairs could be traced; the first, %s: %s", report.Thousands(n), trace.Failures[0].ID, trace.Failures[0].Reason)
-	}
-	return err
+	return reportTrace(dir, options.dialectOutput, out)
 }
 
 // tracer traces pairs through a model.

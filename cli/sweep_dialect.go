@@ -52,7 +52,7 @@ func sweepDialectCommand() *cli.Command {
 		Usage: "audit dialect under steering of several strengths, and choose one",
 		Description: `Audits the evaluation part of the pairs (see plumb audit dialect --help for --data) at every strength β: with all
 layers of the file, and with its heaviest layer alone. It also audits the prompting baseline. Every audit is a run in
-DIR, which plumb report and plumb compare read.
+DIR, which plumb report and plumb compare read; plumb report DIR prints the sweep again.
 
 The strength is chosen on a quarter of the pairs and everything is reported on the others:
 
@@ -98,6 +98,9 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if options.steer == "" {
 		return usageError("which steering? --steer FILE, of plumb steer fit --method dialect")
 	}
+	if options.sample < 0 {
+		return usageError("--sample %d: a number of pairs is not negative", options.sample)
+	}
 	if err := options.dialectOutput.check(); err != nil {
 		return err
 	}
@@ -128,24 +131,27 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 		return err
 	}
 	defer s.close()
+	if err := s.task.checkParts(options.steer, file, notes); err != nil {
+		return err
+	}
 
-	sweep := dialect.SweepRuns{Base: filepath.Join(dir, "base"), Prompt: filepath.Join(dir, "prompt")}
+	if err := dialect.CheckSweepable(s.task.pairs); err != nil {
+		return err
+	}
+	sweep := dialect.NewSweepRuns(dir, betas[1:])
 	runs := []sweepRun{{dir: sweep.Base}}
 	for _, strategy := range []struct {
-		name   string
 		layers string
-		dirs   *[]string
-	}{{"multi", "", &sweep.Multi}, {"single", strconv.Itoa(heaviest.Layer), &sweep.Single}} {
-		for _, beta := range betas[1:] {
+		dirs   []string
+	}{{"", sweep.Multi}, {strconv.Itoa(heaviest.Layer), sweep.Single}} {
+		for i, beta := range betas[1:] {
 			steering := &steerOptions{file: options.steer, alpha: strconv.FormatFloat(beta, 'g', -1, 64), layers: strategy.layers, half: heldOut}
 			loaded, err := steering.load(s.model, io.Discard)
 			if err != nil {
 				return err
 			}
 			loaded.recorded.Half = base.split
-			run := sweepRun{dir: filepath.Join(dir, strategy.name+"-"+steering.alpha), steering: loaded}
-			runs = append(runs, run)
-			*strategy.dirs = append(*strategy.dirs, run.dir)
+			runs = append(runs, sweepRun{dir: strategy.dirs[i], steering: loaded})
 		}
 	}
 	if err := s.audit(ctx, runs, ""); err != nil {
@@ -154,16 +160,5 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if err := s.audit(ctx, []sweepRun{{dir: sweep.Prompt}}, dialect.PromptingInstruction); err != nil {
 		return err
 	}
-	r, err := dialect.NewSweep(sweep, options.bootstrap)
-	if err != nil {
-		return err
-	}
-	if err := options.dialectOutput.print(r, out); err != nil {
-		return err
-	}
-	path, err := r.WriteFile(dir)
-	if err == nil && options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	return err
+	return reportDialectSweep(dir, sweep, options.dialectOutput, out)
 }

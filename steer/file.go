@@ -72,6 +72,7 @@ type Fit struct {
 	Categories []string       `json:"categories"`
 	Seed       uint64         `json:"seed"`                  // of the split by template
 	SplitSizes string         `json:"split_sizes,omitempty"` // of a dialect's parts, tracing/direction/evaluation, if they were asked for
+	PartSHA256 string         `json:"part_sha256,omitempty"` // of the sentences in a dialect's direction part; empty: not known
 	Templates  []string       `json:"templates"`             // the fit half; an audit leaves them out by default
 	Items      int            `json:"items"`
 	LeftOut    map[string]int `json:"left_out"` // items of the fit half that were not used, by reason

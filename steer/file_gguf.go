@@ -127,6 +127,9 @@ func (fit *Fit) write(g *ggufWriter) {
 	if fit.SplitSizes != "" {
 		g.setString("plumb.fit.split_sizes", fit.SplitSizes)
 	}
+	if fit.PartSHA256 != "" {
+		g.setString("plumb.fit.part_sha256", fit.PartSHA256)
+	}
 	if fit.Items > 0 {
 		setNumber(g, "plumb.fit.items", uint32(fit.Items))
 	}
@@ -241,6 +244,7 @@ func decodeFile(g *ggufFile) (*File, error) {
 			Categories: list[string](&k, "plumb.fit.categories"),
 			Seed:       number[uint64](&k, "plumb.fit.seed"), Templates: list[string](&k, "plumb.fit.templates"),
 			Items: int(number[uint32](&k, "plumb.fit.items")), SplitSizes: k.text("plumb.fit.split_sizes"),
+			PartSHA256: k.text("plumb.fit.part_sha256"),
 		},
 	}
 	reasons, counts := list[string](&k, "plumb.fit.left_out.reasons"), list[uint32](&k, "plumb.fit.left_out.counts")

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +88,7 @@ type reader struct {
 func (r *reader) text(path, name string, text []byte) error {
 	hash := sha256.Sum256(text)
 	r.path, r.rows = path, 0
-	r.stem, _, _ = strings.Cut(name, ".")
+	r.stem = r.newStem(name, hex.EncodeToString(hash[:]))
 	before := len(r.data.Pairs)
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -113,6 +114,22 @@ func (r *reader) text(path, name string, text []byte) error {
 	return nil
 }
 
+// newStem is what the ids of a file's rows that have none begin with: its name, and a number if another file has that name. A
+// file that is read twice keeps it, so that its rows are refused.
+func (r *reader) newStem(name, sha256 string) string {
+	stem, _, _ := strings.Cut(name, ".")
+	same := 1
+	for _, f := range r.data.Files {
+		if other, _, _ := strings.Cut(f.Name, "."); other == stem && f.SHA256 != sha256 {
+			same++
+		}
+	}
+	if same == 1 {
+		return stem
+	}
+	return fmt.Sprintf("%s-%d", stem, same)
+}
+
 // row is a pair as JSON lines hold it; the names are those of CSV columns too.
 type row struct {
 	ID              string `json:"id"`
@@ -135,11 +152,25 @@ func (r *reader) jsonLines(text []byte) {
 		}
 		var fields row
 		if err := json.Unmarshal(content, &fields); err != nil {
-			r.bad(line, "not a JSON object of a pair: "+oneLine(err.Error()))
+			r.bad(line, "not a JSON object of a pair: "+inWords(err))
 			continue
 		}
 		r.add(line, fields)
 	}
+}
+
+// inWords tells the error of a JSON line as its field and what to write there.
+func inWords(err error) string {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return oneLine(err.Error())
+	case wrong.Field == "":
+		return fmt.Sprintf("the line is a JSON %s", wrong.Value)
+	case wrong.Type.Kind() == reflect.Bool:
+		return fmt.Sprintf("%s is a JSON %s; write true, false or null", wrong.Field, wrong.Value)
+	}
+	return fmt.Sprintf("%s is a JSON %s; write a text, in quotation marks", wrong.Field, wrong.Value)
 }
 
 // tabs reads TSV, in which a quotation mark is a character like others.

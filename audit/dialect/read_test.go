@@ -62,8 +62,10 @@ func TestFormats(t *testing.T) {
 
 func TestBadRows(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"aae":"he be here","sae":" "}`: ":1: sae is empty; fill it in, or take the row out",
-		`{"aae":1,"sae":"x"}`:            ":1: not a JSON object of a pair",
+		`{"aae":"he be here","sae":" "}`:          ":1: sae is empty; fill it in, or take the row out",
+		`{"aae":1,"sae":"x"}`:                     ":1: not a JSON object of a pair: aae is a JSON number; write a text, in quotation marks",
+		`{"aae":"a b","sae":"x","natural":"yes"}`: ":1: not a JSON object of a pair: natural is a JSON string; write true, false or null",
+		`{"aae":"a b","sae":"x"}` + "\n[1]":       ":2: not a JSON object of a pair: the line is a JSON array",
 		`{"aae":"a b","sae":"a b","aae_context":"a","aae_continuation":"c","sae_context":"a","sae_continuation":"b"}`: "aae_context and aae_continuation do not make up aae",
 		`{"aae":"a b","sae":"a b","aae_context":"a"}`:                                                                 "of the four segments some are empty",
 		`{"id":"p","aae":"a","sae":"b"}` + "\n" + `{"id":"p","aae":"c","sae":"d"}`:                                    `:2: the id "p" stands in an earlier row`,
@@ -88,6 +90,18 @@ func TestBadRows(t *testing.T) {
 	}
 	if _, err := Read([]string{"/nowhere/at all"}); err == nil || err.Error() != "/nowhere/at all: no such file or directory" {
 		t.Error(err)
+	}
+}
+
+// Rows without ids of two files with one name are all read; those of one file that is given twice are not.
+func TestSameNames(t *testing.T) {
+	a, b := write(t, "pairs.tsv", "he be here\the is here\n"), write(t, "pairs.tsv", "we was out\twe were out\n")
+	data, err := Read([]string{a, b})
+	if err != nil || len(data.Bad) > 0 || len(data.Pairs) != 2 || data.Pairs[0].ID != "pairs/1" || data.Pairs[1].ID != "pairs-2/1" {
+		t.Errorf("%+v, %v", data, err)
+	}
+	if data, err = Read([]string{a, a}); err != nil || len(data.Bad) != 1 || len(data.Pairs) != 1 {
+		t.Errorf("%+v, %v", data, err)
 	}
 }
 

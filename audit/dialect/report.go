@@ -56,17 +56,27 @@ func New(dir string, draws int, unmasked bool) (r *Report, err error) {
 
 func (r *Report) maskAll() {
 	r.mask = r.Run.Dialect.Masked
-	for _, groups := range [][]Group{r.Summary.Classes, r.Summary.Markers} {
+	r.Summary.mask(r.mask)
+	r.Run.Dialect = maskedDialect(r.Run.Dialect)
+}
+
+// mask masks the words in the markers' names.
+func (s *Summary) mask(words []string) {
+	for _, groups := range [][]Group{s.Classes, s.Markers} {
 		for i := range groups {
-			groups[i].Marker = Mask(groups[i].Marker, r.mask)
+			groups[i].Marker = Mask(groups[i].Marker, words)
 		}
 	}
-	masked := *r.Run.Dialect
-	masked.Masked = make([]string, len(r.mask))
-	for i, word := range r.mask {
-		masked.Masked[i] = Mask(word, r.mask)
+}
+
+// maskedDialect is what a run says of itself with its list of slurs masked.
+func maskedDialect(d *record.Dialect) *record.Dialect {
+	masked := *d
+	masked.Masked = make([]string, len(d.Masked))
+	for i, word := range d.Masked {
+		masked.Masked[i] = Mask(word, d.Masked)
 	}
-	r.Run.Dialect = &masked
+	return &masked
 }
 
 // Finished says whether every item of the run is there.

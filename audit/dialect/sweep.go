@@ -3,15 +3,19 @@ package dialect
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"plumb/audit/metric"
+	"plumb/audit/record"
 	"plumb/audit/report"
 )
 
@@ -26,6 +30,52 @@ type SweepRuns struct {
 	Multi  []string
 	Single []string
 	Prompt string
+}
+
+// The runs in a sweep's directory; a steered one has its strength behind its name.
+const (
+	baseRun   = "base"
+	promptRun = "prompt"
+	multiRun  = "multi-"
+	singleRun = "single-"
+)
+
+// NewSweepRuns names the runs of a sweep over strengths in a directory.
+func NewSweepRuns(dir string, betas []float64) SweepRuns {
+	r := SweepRuns{Base: filepath.Join(dir, baseRun), Prompt: filepath.Join(dir, promptRun)}
+	for _, beta := range betas {
+		text := strconv.FormatFloat(beta, 'g', -1, 64)
+		r.Multi = append(r.Multi, filepath.Join(dir, multiRun+text))
+		r.Single = append(r.Single, filepath.Join(dir, singleRun+text))
+	}
+	return r
+}
+
+// SweepIn finds the runs of a sweep in its directory, of all strengths that it was ever asked for; ok: it is one.
+func SweepIn(dir string) (runs SweepRuns, ok bool) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return SweepRuns{}, false
+	}
+	var betas []float64
+	for _, e := range entries {
+		if text, found := strings.CutPrefix(e.Name(), multiRun); found {
+			if beta, err := strconv.ParseFloat(text, 64); err == nil {
+				betas = append(betas, beta)
+			}
+		}
+	}
+	slices.Sort(betas)
+	runs = NewSweepRuns(dir, betas)
+	if _, err := os.Stat(runs.Prompt); err != nil && len(betas) == 0 {
+		return SweepRuns{}, false
+	}
+	base, err := record.Open(runs.Base)
+	if err != nil {
+		return SweepRuns{}, false
+	}
+	defer base.Close()
+	return runs, base.Run.Benchmark == Benchmark
 }
 
 // Sweep is a sweep over strengths, of pairs that the strength was not chosen on.
@@ -54,19 +104,41 @@ type SweepRow struct {
 	choose  *Summary
 }
 
-// isChoosing says whether a pair is of those that a sweep chooses its strength on: a quarter of them, by the hash of
-// its id.
-func isChoosing(s *Scores) bool {
+// isChoosing says whether a pair is of those that a sweep chooses its strength on.
+func isChoosing(s *Scores) bool { return choosingID(s.ID) }
+
+// choosingID is true of a quarter of the ids, by their hash.
+func choosingID(id string) bool {
 	hash := fnv.New32a()
-	hash.Write([]byte("choose/" + s.ID)) // never fails
+	hash.Write([]byte("choose/" + id)) // never fails
 	return hash.Sum32()>>8%4 == 0
 }
 
-// NewSweep reads a sweep's runs.
-func NewSweep(runs SweepRuns, draws int) (*Sweep, error) {
+// CheckSweepable refuses pairs of which none would be left to choose a strength on, or none to report.
+func CheckSweepable(pairs []Pair) error {
+	choosing := 0
+	for i := range pairs {
+		if choosingID(pairs[i].ID) {
+			choosing++
+		}
+	}
+	switch choosing {
+	case 0:
+		return fmt.Errorf("a sweep chooses its strength on a quarter of the pairs, which none of these %d is in; give more data", len(pairs))
+	case len(pairs):
+		return fmt.Errorf("a sweep reports on three quarters of the pairs, which none of these %d is in; give more data", len(pairs))
+	}
+	return nil
+}
+
+// NewSweep reads a sweep's runs. Slurs of the lexicon are masked unless asked for.
+func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 	s := &Sweep{}
 	row := func(dir string) (SweepRow, error) {
-		r, err := New(dir, 1, false)
+		r, err := New(dir, 1, unmasked)
+		if errors.Is(err, fs.ErrNotExist) {
+			return SweepRow{}, fmt.Errorf("the run %s is missing; finish the sweep with --resume", dir)
+		}
 		if err != nil {
 			return SweepRow{}, err
 		}
@@ -84,6 +156,7 @@ func NewSweep(runs SweepRuns, draws int) (*Sweep, error) {
 		}
 		instructed := r.Run.Dialect.Instruction != ""
 		out := SweepRow{Summary: Summarize(reported, nil, r.wordings(), instructed, draws), choose: Summarize(choosing, nil, r.wordings(), instructed, 1)}
+		out.Summary.mask(r.mask)
 		if steering := r.Run.Steering; steering != nil {
 			out.Beta, out.Layers = steering.Strength, steering.Layers
 		}
@@ -178,7 +251,8 @@ func (s *Sweep) row(name string, r *SweepRow, base *Summary) []string {
 		if !lp.OK || !base.Values[LP].OK || base.Values[LP].V == 0 {
 			return metric.Undefined
 		}
-		return strconv.FormatFloat(100*reduction(base.Values[LP].V, lp.V), 'f', 2, 64)
+		text := strconv.FormatFloat(100*reduction(base.Values[LP].V, lp.V), 'f', 2, 64)
+		return strings.Replace(strings.Replace(text, "-0.00", "0.00", 1), "-", "−", 1)
 	}
 	ratio := func(name string) string {
 		now, before := v[name], base.Values[name]

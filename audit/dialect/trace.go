@@ -53,8 +53,9 @@ type Trace struct {
 // heatColumns is how many places among the marker's tokens are told apart.
 const heatColumns = 6
 
-// NewTrace reads the trace in a directory, finished or not. Intervals are of bootstrap draws of examples.
-func NewTrace(dir string, draws int) (t *Trace, err error) {
+// NewTrace reads the trace in a directory, finished or not. Intervals are of bootstrap draws of examples. Slurs of the lexicon
+// are masked unless asked for.
+func NewTrace(dir string, draws int, unmasked bool) (t *Trace, err error) {
 	reader, err := record.Open(dir)
 	if err != nil {
 		return nil, err
@@ -64,6 +65,9 @@ func NewTrace(dir string, draws int) (t *Trace, err error) {
 		return nil, fmt.Errorf("%s is a run of benchmark %q, not a trace of plumb steer trace", dir, reader.Run.Benchmark)
 	}
 	t = &Trace{Run: reader.Run}
+	if !unmasked {
+		t.Run.Dialect = maskedDialect(t.Run.Dialect)
+	}
 	for r, err := range reader.Records() {
 		if err != nil {
 			return nil, err
@@ -189,8 +193,21 @@ func (t *Trace) notes() []string {
 	if t.Done < t.Run.Items {
 		notes = append([]string{fmt.Sprintf("This trace is not finished: %d of %d examples.", t.Done, t.Run.Items)}, notes...)
 	}
-	if layers, _ := t.Chosen(); len(layers) < SteeringLayers {
-		notes = append(notes, fmt.Sprintf("Only %d layers have a negative R, fewer than the paper's %d; these are used.", len(layers), SteeringLayers))
+	equal := 0
+	for i := range t.records {
+		if o := t.records[i].Options; len(o) == 2 && o[0].Text != "" && o[0].Text == o[1].Text {
+			equal++
+		}
+	}
+	if equal > 0 {
+		notes = append(notes, fmt.Sprintf("In %d of them the AAE and the SAE continuation are the same, so that R is 0; other cuts would let them say something.", equal))
+	}
+	switch layers, _ := t.Chosen(); {
+	case len(t.records) == 0:
+	case len(layers) == 0:
+		notes = append(notes, "No layer has a negative R: restoring moves none towards AAE, so there is none to steer.")
+	case len(layers) < SteeringLayers:
+		notes = append(notes, fmt.Sprintf("Layers with a negative R: %d, fewer than the paper's %d; these are used.", len(layers), SteeringLayers))
 	}
 	if n := len(t.Failures); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d examples could not be traced; the first, %s: %s.", n, t.Failures[0].ID, t.Failures[0].Reason))
