@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,15 @@ func somePairs(t *testing.T, n int) string {
 		t.Fatal(err)
 	}
 	return pairsFile(t, "pairs.jsonl", text.String())
+}
+
+// A text that a causal model cannot read at once is told with what can be done about it.
+func TestSegmentOfALongPair(t *testing.T) {
+	ownCache(t)
+	long := strings.Repeat("we was going home and ", 400)
+	data := pairsFile(t, "long.jsonl", fmt.Sprintf(`{"id": "long", "aae": %q, "sae": %q}`+"\n", long+"too", strings.ReplaceAll(long, "was", "were")+"too"))
+	_, notes := mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 1}), "--data", data)
+	contains(t, notes, "1 of 1 pairs are not cut; the first, long: ", "give the pair's contexts and continuations")
 }
 
 func TestAuditDialect(t *testing.T) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,7 +44,10 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 	}
 	texts, err := s.embed(ctx, p.SAE, p.AAE)
 	if err != nil {
-		return perText(err)
+		if uncut, err = perText(err); uncut != nil {
+			uncut = fmt.Errorf("%w; give the pair's contexts and continuations", uncut)
+		}
+		return uncut, err
 	}
 	var sides [2]dialect.Tokens
 	for i, x := range texts {

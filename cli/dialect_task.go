@@ -77,8 +77,7 @@ func (o *dealOptions) dealUnder(path string, file *steer.File) (dialect.Deal, er
 	}
 	asked, err := o.deal()
 	if err == nil && asked != deal && asked != (dialect.Deal{Seed: defaultSplitSeed}) {
-		err = usageError("%s was fitted on pairs dealt out with --split-seed %d and the sizes %q; leave out --split-seed and --split-sizes",
-			path, deal.Seed, deal.Sizes)
+		err = usageError("%s was fitted on pairs that were dealt out otherwise; leave out --split-seed and --split-sizes", path)
 	}
 	return deal, err
 }
