@@ -147,8 +147,8 @@ func FuzzRows(f *testing.F) {
 	f.Add(".txt", []byte("a\x00\r\n\r\n\xff"))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, suffix string, data []byte) {
-		if strings.ContainsAny(suffix, "/\x00") || len(suffix) > 20 {
-			t.Skip()
+		if strings.ContainsAny(suffix, "/\x00\n") || len(suffix) > 20 {
+			t.Skip() // a file's name is told as it is
 		}
 		path := filepath.Join(dir, "rows"+suffix)
 		if err := os.WriteFile(path, data, 0o644); err != nil {
