@@ -170,7 +170,10 @@ func (t *tracer) pair(ctx context.Context, p *dialect.Pair) (record.Record, erro
 	score, trace, err := t.sites(ctx, context, continuation)
 	if err != nil {
 		uncut, fatal := perText(err)
-		return scored(r, bindings.Score{Err: uncut}), fatal
+		if fatal != nil {
+			return r, fatal
+		}
+		return scored(r, bindings.Score{Err: uncut}), nil
 	}
 	r.Trace = trace
 	return scored(r, score), nil
