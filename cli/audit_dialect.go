@@ -149,19 +149,20 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	}
 	defer task.cutter.close()
 	part := cmp.Or(options.split, dialect.SplitAll)
-	if steering != nil && steering.file.Method == steer.Dialect && options.split != dialect.SplitAll {
+	fitted := steering != nil && steering.file.Method == steer.Dialect && options.split != dialect.SplitAll
+	if fitted {
 		if deal, err = options.dealUnder(options.file, steering.file); err != nil {
 			return err
 		}
-	}
-	if steering != nil && steering.file.Method == steer.Dialect && options.split == "" {
-		part = dialect.SplitEvaluation
-		fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
+		if options.split == "" {
+			part = dialect.SplitEvaluation
+			fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
+		}
 	}
 	if err := task.take(ctx, part, deal); err != nil {
 		return err
 	}
-	if steering != nil && steering.file.Method == steer.Dialect && part != dialect.SplitAll {
+	if fitted {
 		if err := task.checkParts(options.file, steering.file, notes); err != nil {
 			return err
 		}

@@ -56,14 +56,8 @@ func (o *dialectOutput) print(r tabular, out io.Writer) error {
 	return r.WriteTable(out)
 }
 
-// page is a report of pairs that is a page too.
-type page interface {
-	tabular
-	WriteFile(dir string) (path string, err error)
-}
-
 // report prints what is in a directory and writes its report.html.
-func (o *dialectOutput) report(r page, dir string, out io.Writer) error {
+func (o *dialectOutput) report(r printable, dir string, out io.Writer) error {
 	if err := o.print(r, out); err != nil {
 		return err
 	}

@@ -55,10 +55,7 @@ func (o *outputOptions) check() error {
 
 // printable is a run's report, whatever was audited.
 type printable interface {
-	WriteTable(io.Writer) error
-	WriteJSON(io.Writer) error
-	WriteCSV(io.Writer) error
-	WriteMarkdown(io.Writer) error
+	tabular
 	WriteFile(dir string) (path string, err error)
 }
 
