@@ -33,8 +33,8 @@ func corpusSegmentCommand() *cli.Command {
 aae_continuation, sae_context, sae_continuation. Read them, move the cuts that you would make elsewhere, and give the
 file as --data: segments that are there are kept. A pair that cannot be cut is written without.
 
-The SAE sentence is cut where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token embedding of a
-side; the AAE sentence where the fewest links between corresponding words cross. Token embeddings are the output of an
+The SAE sentence is cut in its middle half, where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token
+embedding of a side; the AAE sentence where the fewest links between corresponding words cross. Token embeddings are the output of an
 encoder (BERT and its kin; --embed-model), which embeds each side alone, or the middle layer of a causal model (--model
 or --embed-model), which embeds the sentence.
 

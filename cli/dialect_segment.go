@@ -31,7 +31,7 @@ func (o *dialectData) segmenter(audited *scoringModel, threads int) (*segmenter,
 
 // describe returns what a run records of the segmenter.
 func (s *segmenter) describe() record.Segmentation {
-	return record.Segmentation{Model: filepath.Base(s.model.path), SHA256: s.model.sha256, Layer: s.layer, Rho: dialect.Rho, Gamma: dialect.Gamma}
+	return record.Segmentation{Model: filepath.Base(s.model.path), SHA256: s.model.sha256, Layer: s.layer, Rho: dialect.Rho, Gamma: dialect.Gamma, Margin: dialect.Margin}
 }
 
 // segment cuts a pair that has no segments (the paper's appendix B.1). uncut is why this pair cannot be cut.

@@ -16,6 +16,10 @@ const (
 	Gamma = 0.3 // how much a boundary loses by each share of words that it is away from that
 )
 
+// Margin is the share of the words at either end of a sentence after which it is not cut: the paper's candidates are "near
+// the middle". The mean of a word or two is far from every other mean, whatever it says, and would win nearly always.
+const Margin = 0.25
+
 // Settings of the aligner. Similarities are cosines; the scale takes the place of the hidden states' lengths, which
 // differ from model to model.
 const (
@@ -36,13 +40,18 @@ func Shift(left, right []float64) float64 {
 	return 1 - floats.Dot(left, right)/norms
 }
 
-// Boundary returns j* = argmax_j d_j − γ·|j/n − ρ| (the paper's eq. 12), the number of words of the context. shifts[j−1] is
-// d_j for j = 1 … n−1, where n is the number of words. Of equal boundaries it is the first.
+// Boundary returns j* = argmax_j d_j − γ·|j/n − ρ| (the paper's eq. 12), the number of words of the context, among the
+// boundaries that leave a quarter of the words on either side. shifts[j−1] is d_j for j = 1 … n−1, where n is the number of
+// words. Of equal boundaries it is the first.
 func Boundary(shifts []float64) int {
 	n := float64(len(shifts) + 1)
 	best, at := math.Inf(-1), 0
 	for i, d := range shifts {
-		if score := d - Gamma*math.Abs(float64(i+1)/n-Rho); score > best {
+		share := float64(i+1) / n
+		if share < Margin || share > 1-Margin {
+			continue
+		}
+		if score := d - Gamma*math.Abs(share-Rho); score > best {
 			best, at = score, i+1
 		}
 	}

@@ -26,16 +26,21 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// Equation 12 by hand: of five words, j = 1 … 4 loses 0.3·{0.3, 0.1, 0.1, 0.3}.
+// Equation 12 by hand: of six words, j = 2, 3, 4 lose 0.3·{1/6, 0, 1/6}, and 1 and 5 are too near the ends; of four words, j =
+// 1, 2, 3 lose 0.3·{1/4, 0, 1/4}.
 func TestBoundary(t *testing.T) {
 	for _, test := range []struct {
 		shifts []float64
 		want   int
 	}{
-		{[]float64{0, 0, 0, 0}, 2},
-		{[]float64{0.061, 0, 0, 0}, 1},
-		{[]float64{0.059, 0, 0, 0}, 2},
-		{[]float64{0, 0, 0.001, 0}, 3},
+		{[]float64{0, 0, 0, 0, 0}, 3},
+		{[]float64{0, 0.051, 0, 0, 0}, 2},
+		{[]float64{0, 0.049, 0, 0, 0}, 3},
+		{[]float64{2, 0, 0, 0.051, 2}, 4},
+		{[]float64{0.076, 0, 0}, 1},
+		{[]float64{0.074, 0, 0.074}, 2},
+		{[]float64{0, 0, 0, 0.001}, 2},
+		{[]float64{0, 0.001}, 2},
 		{[]float64{1}, 1},
 	} {
 		if got := Boundary(test.shifts); got != test.want {

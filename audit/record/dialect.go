@@ -35,5 +35,6 @@ type Segmentation struct {
 	Layer  int     `json:"layer"` // -1: the output of an encoder
 	Rho    float64 `json:"rho"`
 	Gamma  float64 `json:"gamma"`
-	Given  int     `json:"given"` // pairs whose segments the data brings
+	Margin float64 `json:"margin"` // the share of a sentence's words, at either end, that no cut is in
+	Given  int     `json:"given"`  // pairs whose segments the data brings
 }
