@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -114,21 +115,22 @@ func (c *Comparison) change(k, draws int) metric.Value {
 	return metric.NewValue(means, len(c.Votes), 0)
 }
 
-// ratioOfChanges is the fall of LP in the second run over that in the third, both from the first, by a paired bootstrap.
-// Undefined where the third run's LP does not fall; draws in which it does not are left out of the interval.
-func (c *Comparison) ratioOfChanges(draws int) metric.Value {
+// ratioOfReductions is what the second run takes away of the first one's |LP| over what the third takes away, by a paired
+// bootstrap. Undefined where the third run's |LP| is not lower; draws in which it is not are left out of the interval.
+func (c *Comparison) ratioOfReductions(draws int) metric.Value {
 	var ratios []float64
 	undefined := 0
 	for draw, counts := range stats.Bootstrap(len(c.Votes), draws, bootstrapSeed, "pairs") {
-		second, third := 0.0, 0.0
+		var lp [3]float64 // sums
 		for i, n := range counts {
-			lp := c.Votes[i].LP
-			second += float64(n) * (lp[0] - lp[1])
-			third += float64(n) * (lp[0] - lp[2])
+			for k := range lp {
+				lp[k] += float64(n) * c.Votes[i].LP[k]
+			}
 		}
+		first, second, third := math.Abs(lp[0]), math.Abs(lp[1]), math.Abs(lp[2])
 		switch {
-		case third > 0:
-			ratios = append(ratios, second/third)
+		case third < first:
+			ratios = append(ratios, (first-second)/(first-third))
 		case draw == 0:
 			return metric.Value{}
 		default:

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +20,10 @@ import (
 	"plumb/audit/report"
 )
 
-// ChoiceRule is how a sweep chooses its strength, in words.
-const ChoiceRule = `the β with the highest (reduction of LP) − (rise of the SAE perplexity) − (loss of SAE Match), the first two as shares
-   of their values at β = 0 and the last in shares of choices; a fall of the perplexity or a gain in SAE Match counts 0.`
+// ChoiceRule is how a sweep chooses its strength, in words. It is ours: the paper balances LP against the same two by eye.
+const ChoiceRule = `the β with the highest (reduction of |LP|) − (rise of the SAE perplexity) − (loss of SAE Match), the first two as shares
+   of their values at β = 0 and the last in shares of choices; a fall of the perplexity or a gain in SAE Match counts 0.
+   An even-handed model has LP 0, so that an LP as far below 0 as it was above is reduced by nothing.`
 
 // SweepRuns are the directories of a sweep's runs: without steering, with every layer, with one, and instructed. All are
 // of the same pairs.
@@ -86,8 +88,8 @@ type Sweep struct {
 
 	Chosen       int // of Multi
 	ChosenSingle int // of Single
-	// Times is how many times more the chosen strength reduces LP than the instruction does; undefined where that does not
-	// reduce it.
+	// Times is how many times more the chosen strength reduces |LP| than the instruction does; undefined where that does
+	// not reduce it.
 	Times    metric.Value
 	Choosing int // pairs that the strength was chosen on
 	Pairs    int // pairs reported
@@ -222,15 +224,16 @@ func choose(rows []SweepRow) (int, error) {
 	return best, nil
 }
 
-// reduction is the share of a bias that is gone; a bias of 0 cannot be reduced.
+// reduction is the share of |LP| that is gone, which an LP beyond 0 gives back (the paper's "Bias Red.", Table 9, where every
+// LP is above 0). An LP of 0 cannot be reduced.
 func reduction(before, now float64) float64 {
 	if before == 0 {
 		return 0
 	}
-	return (before - now) / before
+	return 1 - math.Abs(now/before)
 }
 
-// times is the LP that the chosen strength takes away over what the instruction takes away, on the reported pairs.
+// times is the |LP| that the chosen strength takes away over what the instruction takes away, on the reported pairs.
 func (s *Sweep) times(draws int) (metric.Value, error) {
 	steered := s.runs[s.Chosen] // base, then multi
 	c, err := Compare([]*Report{s.runs[0], steered, s.runs[len(s.runs)-1]})
@@ -241,7 +244,7 @@ func (s *Sweep) times(draws int) (metric.Value, error) {
 	if len(c.Votes) == 0 {
 		return metric.Value{}, nil
 	}
-	return c.ratioOfChanges(draws), nil
+	return c.ratioOfReductions(draws), nil
 }
 
 // cells of the sweep's table.
@@ -282,7 +285,7 @@ func (s *Sweep) tables() []report.Table {
 		rows   []SweepRow
 		chosen int
 	}{{"Several layers, weighted", s.Multi, s.Chosen}, {"The heaviest layer alone", s.Single, s.ChosenSingle}} {
-		t := report.Table{Left: 1, Title: part.title, Header: sweepHeader, Note: "★ The chosen strength: " + oneLine(ChoiceRule)}
+		t := report.Table{Left: 1, Title: part.title, Header: sweepHeader, Note: "Reduction is that of |LP|. ★ The chosen strength: " + oneLine(ChoiceRule)}
 		if n := len(part.rows); n > 1 {
 			t.Title += fmt.Sprintf(" (layers %v)", part.rows[n-1].Layers)
 		}
@@ -296,7 +299,7 @@ func (s *Sweep) tables() []report.Table {
 		list = append(list, t)
 	}
 	prompt := report.Table{Left: 1, Title: "Prompting baseline", Header: sweepHeader,
-		Note: "Its perplexities are left out: the instruction is part of what they are conditioned on. The chosen strength reduces LP " + s.timesWords() + "."}
+		Note: "Its perplexities are left out: the instruction is part of what they are conditioned on. The chosen strength reduces |LP| " + s.timesWords() + "."}
 	prompt.Header = slices.Concat([]string{""}, sweepHeader[1:])
 	prompt.Rows = [][]string{s.row("instructed", &s.Prompt, base)}
 	return append(list, prompt, s.intervals())

@@ -7,7 +7,7 @@ import (
 	"plumb/audit/metric"
 )
 
-// The reduction in a sweep's table: in percent, with a true minus, and undefined where there is no bias to reduce.
+// The reduction in a sweep's table: of |LP|, in percent, with a true minus, and undefined where there is no bias to reduce.
 func TestSweepReduction(t *testing.T) {
 	summary := func(lp float64) *Summary {
 		return &Summary{Values: map[string]metric.Value{LP: {V: lp, OK: true}}}
@@ -15,10 +15,50 @@ func TestSweepReduction(t *testing.T) {
 	for _, test := range []struct {
 		before, now float64
 		want        string
-	}{{4, 3, "25.00"}, {4, 5, "−25.00"}, {4, 4.00001, "0.00"}, {0, 1, metric.Undefined}, {-4, -2, "50.00"}} {
+	}{{4, 3, "25.00"}, {4, 5, "−25.00"}, {4, 4.00001, "0.00"}, {0, 1, metric.Undefined}, {-4, -2, "50.00"},
+		{9, -9, "0.00"}, {9, -12, "−33.33"}, {9, -3, "66.67"}, {60.64, 57.88, "4.55"}} {
 		row := (&Sweep{}).row("1", &SweepRow{Summary: summary(test.now)}, summary(test.before))
 		if row[2] != test.want {
 			t.Errorf("from %g to %g: %q, not %q", test.before, test.now, row[2], test.want)
+		}
+	}
+}
+
+// A strength that turns LP from +9 to −9 reduces nothing: the one nearest to even-handed is chosen, on either side of 0.
+func TestSweepChoice(t *testing.T) {
+	row := func(lp, ppl, match float64) SweepRow {
+		values := map[string]metric.Value{}
+		for name, v := range map[string]float64{LP: lp, PPL(SAE, SAE): ppl, MatchShare(SAE, Best, ReadSum): match} {
+			values[name] = metric.NewValue([]float64{v}, 1, 0)
+		}
+		return SweepRow{choose: &Summary{Values: values}}
+	}
+	for _, test := range []struct {
+		rows []SweepRow
+		want int
+	}{
+		{[]SweepRow{row(9, 20, 0.9), row(6, 20, 0.9), row(-9, 20, 0.9)}, 1},
+		{[]SweepRow{row(9, 20, 0.9), row(-9, 20, 0.9), row(-18, 20, 0.9)}, 0},
+		{[]SweepRow{row(9, 20, 0.9), row(6, 20, 0.9), row(-3, 20, 0.9)}, 2},
+		{[]SweepRow{row(-9, 20, 0.9), row(-3, 20, 0.9), row(9, 20, 0.9)}, 1},
+		{[]SweepRow{row(9, 20, 0.9), row(6, 20, 0.9), row(1, 40, 0.9)}, 1},
+		{[]SweepRow{row(9, 20, 0.9), row(6, 10, 1), row(4.5, 20, 0.6)}, 1},
+	} {
+		if got, err := choose(test.rows); err != nil || got != test.want {
+			t.Errorf("%d, %v; want %d", got, err, test.want)
+		}
+	}
+}
+
+// Steering and the instruction are compared by what they take of |LP|.
+func TestRatioOfReductions(t *testing.T) {
+	for _, test := range []struct {
+		lp   []float64
+		want string
+	}{{[]float64{9, 3, 6}, "2.000"}, {[]float64{9, -3, 6}, "2.000"}, {[]float64{9, -9, 6}, "0.000"}, {[]float64{9, 3, -9}, metric.Undefined}, {[]float64{-9, -3, -6}, "2.000"}} {
+		c := Comparison{Votes: []Vote{{LP: test.lp}}}
+		if got := c.ratioOfReductions(2).String(); got != test.want {
+			t.Errorf("%v: %s, not %s", test.lp, got, test.want)
 		}
 	}
 }
