@@ -149,22 +149,26 @@ func runAuditDialect(ctx context.Context, options *auditDialectOptions, out, not
 	}
 	defer task.cutter.close()
 	part := cmp.Or(options.split, dialect.SplitAll)
-	fitted := steering != nil && steering.file.Method == steer.Dialect && options.split != dialect.SplitAll
-	if fitted {
+	parted := steering != nil && steering.file.Method == steer.Dialect && options.split != dialect.SplitAll
+	if parted {
 		if deal, err = options.dealUnder(options.file, steering.file); err != nil {
 			return err
 		}
 		if options.split == "" {
 			part = dialect.SplitEvaluation
-			fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, which the steering file was not fitted on (--split all for all)")
+			fmt.Fprintln(notes, "plumb: the evaluation part of the pairs is audited, as the steering file deals them out (--split all for all)")
 		}
 	}
 	if err := task.take(ctx, part, deal); err != nil {
 		return err
 	}
-	if fitted {
-		if err := task.checkParts(options.file, steering.file, notes); err != nil {
+	if parted {
+		fitted, err := task.checkParts(options.file, steering.file, notes)
+		if err != nil {
 			return err
+		}
+		if part == dialect.SplitEvaluation {
+			steering.recorded.Fitted = fitted
 		}
 	}
 	task.draw(options.sample, options.seed)

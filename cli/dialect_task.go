@@ -173,17 +173,25 @@ func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) 
 	return nil
 }
 
-// checkParts refuses pairs that were dealt out otherwise than for a dialect steering file, so that some of those that it was
-// fitted on would be audited. Of other data it warns.
-func (t *dialectTask) checkParts(path string, file *steer.File, notes io.Writer) error {
+// checkParts says what is known of the pairs that a dialect steering file was fitted on, where the evaluation part is audited
+// under it. It refuses pairs that were dealt out otherwise than for the file, so that some of those would be audited, and warns
+// if nobody can say.
+func (t *dialectTask) checkParts(path string, file *steer.File, notes io.Writer) (record.Fitted, error) {
 	same := slices.EqualFunc(file.Fit.DataSHA256, t.data.Files, func(sha256 string, f record.DataFile) bool { return sha256 == f.SHA256 })
 	switch {
+	case len(file.Fit.DataSHA256) == 0:
+		fmt.Fprintf(notes, "plumb: warning: %s does not say what it was fitted on; some of it may be among the pairs audited\n", path)
+		return record.FittedUnknown, nil
 	case !same:
 		fmt.Fprintf(notes, "plumb: warning: %s was fitted on other data (%s); of the pairs that are in both, some may be among those audited\n", path, strings.Join(file.Fit.Data, ", "))
-	case file.Fit.PartSHA256 != "" && file.Fit.PartSHA256 != t.direction:
-		return fmt.Errorf("%s was fitted on another part of these pairs, which would be among those audited; give the --lexicon and the --embed-model that it was traced and fitted with", path)
+		return record.FittedElsewhere, nil
+	case file.Fit.PartSHA256 == "":
+		fmt.Fprintf(notes, "plumb: warning: %s does not say which of these pairs it was fitted on; some may be among those audited\n", path)
+		return record.FittedUnknown, nil
+	case file.Fit.PartSHA256 != t.direction:
+		return "", fmt.Errorf("%s was fitted on another part of these pairs, which would be among those audited; give the --lexicon and the --embed-model that it was traced and fitted with", path)
 	}
-	return nil
+	return record.FittedApart, nil
 }
 
 // splits deals the pairs out. The tracing part gets pairs whose AAE context holds a marker.

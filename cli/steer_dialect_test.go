@@ -376,6 +376,50 @@ func TestDialectPartsOfAnotherLexicon(t *testing.T) {
 	}
 }
 
+// A sweep's report says of the pairs that the steering was fitted on what is known, and no more, in every form.
+func TestDialectSweepFittedOn(t *testing.T) {
+	ownCache(t)
+	model, dir, data := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12)
+	mustPlumb(t, "steer", "fit", "--method", "dialect", "--layer", "1", "--threads", "1", "--model", model, "--data", data, "--out", dir)
+	fitted := filepath.Join(dir, "dialect.gguf")
+	changed := func(name string, change func(f *steer.Fit)) string {
+		file, err := steer.ReadFile(fitted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&file.Fit)
+		path := filepath.Join(dir, name)
+		if err := file.WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	silent := changed("silent.gguf", func(f *steer.Fit) { *f = steer.Fit{Seed: f.Seed} })
+	partless := changed("partless.gguf", func(f *steer.Fit) { f.PartSHA256 = "" })
+	const apart, elsewhere, unknown = "which neither layers nor directions were fitted on.", "were fitted on other data; ", "It is not known which pairs"
+	for _, test := range []struct{ file, data, says, json, notes string }{
+		{fitted, data, apart, `"fitted": "other pairs"`, ""},
+		{fitted, dialectPairs(t, 13), elsewhere, `"fitted": "other data"`, "was fitted on other data (pairs.jsonl)"},
+		{partless, data, unknown, `"fitted": "unknown"`, "does not say which of these pairs it was fitted on"},
+		{silent, data, unknown, `"fitted": "unknown"`, "does not say what it was fitted on"},
+	} {
+		out := newRun(t)
+		table, notes := mustPlumb(t, "steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", test.data, "--steer", test.file, "--beta", "0,1", "--bootstrap", "2", "--out", out)
+		contains(t, notes, test.notes)
+		markdown, _ := mustPlumb(t, "report", "--bootstrap", "2", "--markdown", out)
+		json, _ := mustPlumb(t, "report", "--bootstrap", "2", "--json", out)
+		contains(t, json, test.json)
+		for _, text := range []string{table, markdown, string(readFile(t, filepath.Join(out, "report.html")))} {
+			contains(t, text, test.says)
+			for _, other := range []string{apart, elsewhere, unknown} {
+				if other != test.says && strings.Contains(text, other) {
+					t.Errorf("%s also says %q", filepath.Base(test.file), other)
+				}
+			}
+		}
+	}
+}
+
 // dialectPairs is a file of n pairs, cut, with a marker in every AAE context.
 func dialectPairs(t *testing.T, n int) string {
 	t.Helper()

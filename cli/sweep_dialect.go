@@ -131,10 +131,10 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 		return err
 	}
 	defer s.close()
-	if err := s.task.checkParts(options.steer, file, notes); err != nil {
+	fitted, err := s.task.checkParts(options.steer, file, notes)
+	if err != nil {
 		return err
 	}
-
 	if err := dialect.CheckSweepable(s.task.pairs); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 			if err != nil {
 				return err
 			}
-			loaded.recorded.Half = base.split
+			loaded.recorded.Half, loaded.recorded.Fitted = base.split, fitted
 			runs = append(runs, sweepRun{dir: strategy.dirs[i], steering: loaded})
 		}
 	}

@@ -336,8 +336,32 @@ func (s *Sweep) headline() string {
 	return fmt.Sprintf("Dialect steering: %s", s.runs[0].Run.Model.Name)
 }
 
+// lead says what the numbers are of, and what is known of the pairs that the steering was fitted on.
 func (s *Sweep) lead() string {
-	return fmt.Sprintf("%d pairs reported, %d others that the strength was chosen on; both are of the evaluation part, which neither layers nor directions were fitted on.", s.Pairs, s.Choosing)
+	text := fmt.Sprintf("%d pairs reported, %d others that the strength was chosen on", s.Pairs, s.Choosing)
+	switch s.fitted() {
+	case record.FittedApart:
+		return text + "; both are of the evaluation part, which neither layers nor directions were fitted on."
+	case record.FittedElsewhere:
+		return text + ". Layers and directions were fitted on other data; pairs that are in both may be among these."
+	}
+	return text + ". It is not known which pairs the layers and directions were fitted on; some may be among these."
+}
+
+// fitted is what the steered runs say of it, if they all say the same.
+func (s *Sweep) fitted() record.Fitted {
+	said := map[record.Fitted]bool{}
+	for _, r := range s.runs {
+		if r.Run.Steering != nil {
+			said[r.Run.Steering.Fitted] = true
+		}
+	}
+	for _, one := range []record.Fitted{record.FittedApart, record.FittedElsewhere} {
+		if said[one] && len(said) == 1 {
+			return one
+		}
+	}
+	return record.FittedUnknown
 }
 
 // examples are pairs whose preference the chosen strength flips.
@@ -408,13 +432,14 @@ func (s *Sweep) WriteJSON(w io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
-		Model    string       `json:"model"`
-		Rule     string       `json:"rule"`
-		Choosing int          `json:"choosing_pairs"`
-		Pairs    int          `json:"pairs"`
-		Times    metric.Value `json:"times_prompting"`
-		Rows     []sweepLine  `json:"rows"`
-	}{s.runs[0].Run.Model.Name, oneLine(ChoiceRule), s.Choosing, s.Pairs, s.Times, s.lines()})
+		Model    string        `json:"model"`
+		Rule     string        `json:"rule"`
+		Choosing int           `json:"choosing_pairs"`
+		Pairs    int           `json:"pairs"`
+		Fitted   record.Fitted `json:"fitted"` // on which pairs the layers and directions were
+		Times    metric.Value  `json:"times_prompting"`
+		Rows     []sweepLine   `json:"rows"`
+	}{s.runs[0].Run.Model.Name, oneLine(ChoiceRule), s.Choosing, s.Pairs, s.fitted(), s.Times, s.lines()})
 }
 
 // WriteCSV writes a row a metric of a run.

@@ -117,7 +117,19 @@ type Steering struct {
 	Layers   []int   `json:"layers"`   // 0-based block indices
 	Strength float64 `json:"strength"` // α of a projection, β of an addition
 	Half     string  `json:"half"`     // of the file's split by template that was audited: "held-out", "fit", "all"
+	Fitted   Fitted  `json:"fitted,omitempty"`
 }
+
+// Fitted is what is known of the pairs that a dialect steering was fitted on, its layers and its directions. Empty stands
+// for unknown.
+type Fitted string
+
+// What can be known.
+const (
+	FittedApart     Fitted = "other pairs" // of the same data, none of them in the run
+	FittedElsewhere Fitted = "other data"  // some of whose pairs may be in the run
+	FittedUnknown   Fitted = "unknown"
+)
 
 // Shard is the part of a larger run that this one is: whole batch groups, so that Merge gives the larger run's bytes.
 type Shard struct {
