@@ -346,6 +346,9 @@ func TestDialectSteeringMasked(t *testing.T) {
 			t.Errorf("plumb %s prints the slur", strings.Join(arguments[:3], " "))
 		}
 		contains(t, text, "f***a")
+		if strings.Contains(text, `"failures": null`) {
+			t.Errorf("plumb %s prints no list of failures", strings.Join(arguments[:3], " "))
+		}
 		text, _ = mustPlumb(t, append(arguments, "--out", out, "--resume", "--unmasked")...)
 		contains(t, text, `"finna"`)
 	}

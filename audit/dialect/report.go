@@ -42,12 +42,12 @@ func New(dir string, draws int, unmasked bool) (r *Report, err error) {
 		}
 		wordings = append(wordings, wording)
 	}
-	scores, failures, err := ReadScores(reader.Records())
+	scores, err := ReadScores(reader.Records())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	r = &Report{Run: run, Done: reader.Done(), Scores: scores}
-	r.Summary = Summarize(scores, failures, wordings, run.Dialect.Instruction != "", draws)
+	r.Summary = Summarize(scores, wordings, run.Dialect.Instruction != "", draws)
 	if !unmasked {
 		r.maskAll()
 	}

@@ -46,6 +46,8 @@ type Scores struct {
 
 	// The texts, for examples; empty in a copy without texts.
 	Context, Continuation Sides[string]
+
+	Failures []metric.Failure // the pair's records with an error
 }
 
 // BSAE is b^SAE = log P(y^SAE | x^SAE) − log P(y^AAE | x^SAE) (the paper's eq. 2); perToken takes mean token
@@ -76,14 +78,13 @@ func preference(matched, other Likelihood, perToken bool) (float64, bool) {
 	return matched.Sum - other.Sum, true
 }
 
-// ReadScores reads a run's records, which stand together by pair. Records with an error are listed; what a pair lacks by them
-// is not in the metrics that need it.
-func ReadScores(records iter.Seq2[record.Record, error]) ([]Scores, []metric.Failure, error) {
+// ReadScores reads a run's records, which stand together by pair. What a pair lacks by records with an error is not in the
+// metrics that need it.
+func ReadScores(records iter.Seq2[record.Record, error]) ([]Scores, error) {
 	var list []Scores
-	var failures []metric.Failure
 	for r, err := range records {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if len(list) == 0 || list[len(list)-1].ID != r.Template {
 			list = append(list, Scores{ID: r.Template})
@@ -96,14 +97,14 @@ func ReadScores(records iter.Seq2[record.Record, error]) ([]Scores, []metric.Fai
 			s.Natural = r.Natural
 		}
 		if r.Error != "" {
-			failures = append(failures, metric.Failure{ID: r.ID, Reason: r.Error})
+			s.Failures = append(s.Failures, metric.Failure{ID: r.ID, Reason: r.Error})
 			continue
 		}
 		if err := s.add(&r); err != nil {
-			return nil, nil, fmt.Errorf("item %s: %w", r.ID, err)
+			return nil, fmt.Errorf("item %s: %w", r.ID, err)
 		}
 	}
-	return list, failures, nil
+	return list, nil
 }
 
 func (s *Scores) add(r *record.Record) error {

@@ -40,8 +40,11 @@ const bootstrapSeed = 0
 // Summarize computes every metric with its 95 % interval from so many bootstrap draws of pairs (at least 1). All metrics
 // and groups have the same draws, those of another run of as many pairs included (the paper's appendix C.6).
 // In an instructed run perplexities are left out, as in the paper: the instruction is part of what they are conditioned on.
-func Summarize(scores []Scores, failures []metric.Failure, wordings []Wording, instructed bool, draws int) *Summary {
-	s := &Summary{Draws: draws, Seed: bootstrapSeed, Pairs: len(scores), Failures: failures, Values: map[string]metric.Value{}}
+func Summarize(scores []Scores, wordings []Wording, instructed bool, draws int) *Summary {
+	s := &Summary{Draws: draws, Seed: bootstrapSeed, Pairs: len(scores), Failures: []metric.Failure{}, Values: map[string]metric.Value{}}
+	for i := range scores {
+		s.Failures = append(s.Failures, scores[i].Failures...)
+	}
 	var metrics []Metric
 	for _, m := range Metrics(wordings) {
 		if !instructed || m.Then == nil && !slices.Contains(meanPPLs, m.Name) {
@@ -54,7 +57,7 @@ func Summarize(scores []Scores, failures []metric.Failure, wordings []Wording, i
 	}
 	tallies := newTallies(metrics, all, scores)
 	s.group(scores)
-	groups := slices.Concat(s.Classes, s.Markers)
+	groups := append(s.Classes, s.Markers...)
 	grouped := make([][]*tally, len(groups))
 	for g := range groups {
 		var members []int
@@ -101,6 +104,7 @@ var meanPPLs = []string{MeanPPL(SAE, SAE), MeanPPL(SAE, AAE), MeanPPL(AAE, SAE),
 
 // group finds the classes, sorted, and the markers, sorted within their class.
 func (s *Summary) group(scores []Scores) {
+	s.Classes, s.Markers = []Group{}, []Group{}
 	for i := range scores {
 		for _, f := range scores[i].Features {
 			if !slices.ContainsFunc(s.Classes, func(g Group) bool { return g.Class == f.Class }) {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -34,7 +35,7 @@ func handmade() []Scores {
 }
 
 func TestMetrics(t *testing.T) {
-	s := Summarize(handmade(), nil, []Wording{Best}, false, 50)
+	s := Summarize(handmade(), []Wording{Best}, false, 50)
 	for name, want := range map[string]struct {
 		value float64
 		n     int
@@ -73,20 +74,34 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// Lists without members are lists in JSON, and a summary has the failures of its own pairs.
+func TestSummaryLists(t *testing.T) {
+	failed := []metric.Failure{{ID: "x", Reason: "too long"}}
+	for want, scores := range map[string][]Scores{
+		`"classes":[],"markers":[],"failures":[]`:                               {{ID: "1"}},
+		`"classes":[],"markers":[],"failures":[{"id":"x","reason":"too long"}]`: {{ID: "1"}, {ID: "2", Failures: failed}},
+	} {
+		text, err := json.Marshal(Summarize(scores, Wordings, false, 2))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s, %v; want %s", text[max(0, len(text)-200):], err, want)
+		}
+	}
+}
+
 // Nothing to measure is undefined, never 0.
 func TestUndefined(t *testing.T) {
-	s := Summarize([]Scores{{ID: "1"}}, nil, Wordings, false, 10)
+	s := Summarize([]Scores{{ID: "1"}}, Wordings, false, 10)
 	for name, v := range s.Values {
 		if v.OK {
 			t.Errorf("%s is %+v of nothing", name, v)
 		}
 	}
-	s = Summarize(nil, nil, Wordings, false, 10)
+	s = Summarize(nil, Wordings, false, 10)
 	if s.Values[LP].OK || s.Pairs != 0 {
 		t.Errorf("%+v", s)
 	}
 	huge := []Scores{{ID: "1", After: Sides[Sides[Likelihood]]{SAE: Sides[Likelihood]{likelihood(-2000, 1), likelihood(-1, 1)}}}}
-	if v := Summarize(huge, nil, nil, false, 3).Values[PPL(SAE, AAE)]; v.OK {
+	if v := Summarize(huge, nil, false, 3).Values[PPL(SAE, AAE)]; v.OK {
 		t.Errorf("a perplexity of e^2000 is %+v", v)
 	}
 }
@@ -104,7 +119,7 @@ func TestIdenticalSides(t *testing.T) {
 }
 
 func TestInstructedHasNoPerplexity(t *testing.T) {
-	s := Summarize(handmade(), nil, []Wording{Best}, true, 10)
+	s := Summarize(handmade(), []Wording{Best}, true, 10)
 	for name := range s.Values {
 		if strings.Contains(name, "ppl") {
 			t.Error(name)
@@ -129,7 +144,7 @@ func TestPairedDraws(t *testing.T) {
 		b, _ := list[i].BSAE(false)
 		list[i].After.AAE = Sides[Likelihood]{likelihood(b-7-20, 3), likelihood(-20, 3)}
 	}
-	s := Summarize(list, nil, nil, false, 200)
+	s := Summarize(list, nil, false, 200)
 	if v := s.Values[LP]; math.Abs(v.V-7) > 1e-12 || math.Abs(v.Lo-7) > 1e-9 || math.Abs(v.Hi-7) > 1e-9 {
 		t.Errorf("%+v", v)
 	}
@@ -169,15 +184,15 @@ func TestRecordsRoundTrip(t *testing.T) {
 			}
 			records = append(records, r)
 		}
-		scores, failures, err := ReadScores(func(yield func(record.Record, error) bool) {
+		scores, err := ReadScores(func(yield func(record.Record, error) bool) {
 			for _, r := range records {
 				if !yield(r, nil) {
 					return
 				}
 			}
 		})
-		if err != nil || len(failures) > 0 || len(scores) != 1 {
-			t.Fatal(err, failures, scores)
+		if err != nil || len(scores) != 1 || len(scores[0].Failures) > 0 {
+			t.Fatal(err, scores)
 		}
 		s := scores[0]
 		if s.Context != (Sides[string]{"ain't nobody", "nobody is"}) || s.Continuation != (Sides[string]{"out there", "out there"}) {

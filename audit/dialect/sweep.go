@@ -157,7 +157,7 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 			}
 		}
 		instructed := r.Run.Dialect.Instruction != ""
-		out := SweepRow{Summary: Summarize(reported, nil, r.wordings(), instructed, draws), choose: Summarize(choosing, nil, r.wordings(), instructed, 1)}
+		out := SweepRow{Summary: Summarize(reported, r.wordings(), instructed, draws), choose: Summarize(choosing, r.wordings(), instructed, 1)}
 		out.Summary.mask(r.mask)
 		if steering := r.Run.Steering; steering != nil {
 			out.Beta, out.Layers = steering.Strength, steering.Layers

@@ -64,7 +64,7 @@ func NewTrace(dir string, draws int, unmasked bool) (t *Trace, err error) {
 	if reader.Run.Benchmark != TraceBenchmark || reader.Run.Dialect == nil {
 		return nil, fmt.Errorf("%s is a run of benchmark %q, not a trace of plumb steer trace", dir, reader.Run.Benchmark)
 	}
-	t = &Trace{Run: reader.Run}
+	t = &Trace{Run: reader.Run, Failures: []metric.Failure{}}
 	if !unmasked {
 		t.Run.Dialect = maskedDialect(t.Run.Dialect)
 	}

@@ -134,7 +134,7 @@ type Set struct {
 
 // Read reads out every record; those with an error are listed as failures.
 func Read(records iter.Seq2[record.Record, error], readOut ReadOut) (*Set, error) {
-	set := &Set{ReadOut: readOut}
+	set := &Set{ReadOut: readOut, Failures: []Failure{}}
 	names := make(map[string]string) // one copy of each name, not one an item
 	intern := func(name *string) {
 		if known, ok := names[*name]; ok {

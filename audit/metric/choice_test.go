@@ -120,6 +120,9 @@ func TestRead(t *testing.T) {
 	if err != nil || len(set.Items) != 2 || len(set.Failures) != 1 || set.Failures[0] != (Failure{"Age/2", "prompt is too long"}) {
 		t.Fatalf("%+v, %v", set, err)
 	}
+	if set, err = Read(sequence([]record.Record{good}, nil), Mean); err != nil || set.Failures == nil {
+		t.Errorf("no failures are %v, %v; a list in JSON", set.Failures, err)
+	}
 	broken := errors.New("broken")
 	if _, err := Read(sequence([]record.Record{good}, broken), Mean); err != broken {
 		t.Error(err)
