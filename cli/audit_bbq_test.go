@@ -229,7 +229,7 @@ func TestAuditBBQOfAnItemThatIsTooLong(t *testing.T) {
 		data := bbqFile(t, "long.jsonl", bbqRow(0), bbqRow(1, "context", long), bbqRow(2), bbqRow(3))
 		dir := newRun(t)
 		out, _ := mustPlumb(t, auditBBQ(model, dir, "--data", data)...)
-		contains(t, out, "3 items, read-out mean", "1 items could not be scored; the first, Age/1: prompt and continuation are 104", " bytes; the context holds 4096 tokens")
+		contains(t, out, "3 items, read-out mean", "1 item could not be scored; the first, Age/1: prompt and continuation are 104", " bytes; the context holds 4096 tokens")
 		_, items := readRun(t, dir)
 		if len(items) != 4 {
 			t.Fatalf("%s: %d items", name, len(items))
@@ -253,7 +253,7 @@ func TestAuditBBQInASmallContext(t *testing.T) {
 	contains(t, out, "2 items, read-out mean", "the first, Age/1: prompt and continuation are 227 tokens; the context holds 160")
 
 	out, _, err := plumb(auditBBQ(model, newRun(t), "--data", bbqFile(t, "long.jsonl", bbqRow(1, "context", long+long)))...)
-	refused(t, err, exitFailed, "none of the 1 items could be scored; the first, Age/1: prompt and continuation are 227 tokens")
+	refused(t, err, exitFailed, "none of 1 item could be scored; the first, Age/1: prompt and continuation are 227 tokens")
 	contains(t, out, "0 items, read-out mean", "report.html")
 }
 

@@ -80,9 +80,9 @@ func itemsOfHalf(items []bbq.Item, templates []string, half string, notes io.Wri
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("none of the %s items is of the %s half of the steering file's split", report.Thousands(len(items)), half)
+		return nil, fmt.Errorf("none of %s is of the %s half of the steering file's split", report.Count(len(items), "item"), half)
 	}
-	fmt.Fprintf(notes, "plumb: %s of %s items are audited, the %s half of the templates (--half all for all)\n",
-		report.Thousands(len(chosen)), report.Thousands(len(items)), half)
+	fmt.Fprintf(notes, "plumb: %s of %s audited, the %s half of the templates (--half all for all)\n",
+		report.Thousands(len(chosen)), report.Count(len(items), "item"), half)
 	return chosen, nil
 }

@@ -41,14 +41,14 @@ func (t *auditTask) score(ctx context.Context, m *scoringModel, steering *interv
 	}
 	done := s.run.Done()
 	if done > 0 && done < run.Items {
-		fmt.Fprintf(notes, "plumb: going on after %s of %s items\n", report.Thousands(done), report.Thousands(run.Items))
+		fmt.Fprintf(notes, "plumb: going on after %s of %s\n", report.Thousands(done), report.Count(run.Items, "item"))
 	}
 	s.progress = newProgress(notes, run.Items, done)
 	err = s.score(ctx, end, t.question)
 	s.progress.end()
 	err = cmp.Or(err, s.run.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", report.Thousands(s.run.Done()), report.Thousands(run.Items))
+		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(s.run.Done()), report.Count(run.Items, "item"))
 	}
 	return err
 }

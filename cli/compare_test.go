@@ -101,7 +101,7 @@ func TestCompareRefuses(t *testing.T) {
 		{[]string{base, base, "--read-out", "loud"}, "--read-out", exitUsage},
 		{[]string{base, other}, "no other run of that model follows it", exitFailed},
 		{[]string{base, filepath.Join(base, "nowhere")}, "no such file", exitFailed},
-		{[]string{base, runOf(t, "longer", "a", "SSAUS", nil)}, "1 items that base does not have", exitFailed},
+		{[]string{base, runOf(t, "longer", "a", "SSAUS", nil)}, "1 item that base does not have", exitFailed},
 		{[]string{base, base, "--html", filepath.Join(base, "no", "page.html")}, "no such file", exitFailed},
 	} {
 		out, _, err := runCommand(compareCommand(), test.arguments...)

@@ -125,7 +125,7 @@ func runCorpusFilter(options *corpusFilterOptions, path string, out, notes io.Wr
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "plumb: %s triplets to review are in %s\n", report.Thousands(n), options.sheet)
+		fmt.Fprintf(notes, "plumb: %s to review in %s\n", report.Count(n, "triplet"), options.sheet)
 	}
 	if len(filtered.Kept) == 0 {
 		return nothingKept(options.out, filtered.Summary(), "see --verdicts FILE, and change the rules (--rules) or the translator")

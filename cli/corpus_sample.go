@@ -104,6 +104,6 @@ func runCorpusSample(options *corpusSampleOptions, path string, out io.Writer) e
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "%s of %s triplets are on each of %d sheets in %s\n", report.Thousands(len(sample)), report.Thousands(len(triplets)), len(sheets), options.out)
+	_, err = fmt.Fprintf(out, "%s of %s, on each of %s in %s\n", report.Thousands(len(sample)), report.Count(len(triplets), "triplet"), report.Count(len(sheets), "sheet"), options.out)
 	return err
 }

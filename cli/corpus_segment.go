@@ -109,7 +109,7 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	}
 	progress.end()
 	if uncuttable > 0 {
-		fmt.Fprintf(notes, "plumb: %s of %s pairs are not cut; the first, %v\n", report.Thousands(uncuttable), report.Thousands(len(task.pairs)), first)
+		fmt.Fprintf(notes, "plumb: %s of %s not cut; the first, %v\n", report.Thousands(uncuttable), report.Count(len(task.pairs), "pair"), first)
 	}
 	if options.out == "" {
 		return dialect.WriteJSONLines(out, task.pairs)

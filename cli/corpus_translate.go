@@ -136,7 +136,7 @@ func runCorpusTranslate(ctx context.Context, options *corpusTranslateOptions, pa
 	}
 	defer t.Journal.Close() // every answer is on the disk already
 	if n := t.Journal.Answers(); n > 0 {
-		fmt.Fprintf(notes, "plumb: going on after %s answers\n", report.Thousands(n))
+		fmt.Fprintf(notes, "plumb: going on after %s\n", report.Count(n, "answer"))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -159,8 +159,8 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 	if len(translated.Triplets) > 0 { // else those of an earlier command stay
 		err = cmp.Or(err, corpus.WriteJSONLines(triplets, translated.Triplets))
 	}
-	goesOn := fmt.Sprintf("%s of %s texts are translated; the same command with --resume goes on",
-		report.Thousands(len(translated.Triplets)), report.Thousands(translated.Texts))
+	goesOn := fmt.Sprintf("%s of %s translated; the same command with --resume goes on",
+		report.Thousands(len(translated.Triplets)), report.Count(translated.Texts, "text"))
 	switch {
 	case ended != nil: // before err: what keeps answers from the disk keeps the triplets from it
 		return fmt.Errorf("%w; %s", ended, goesOn)
@@ -176,7 +176,7 @@ func finishTranslation(options *corpusTranslateOptions, translated *corpus.Trans
 	}
 	if i := slices.IndexFunc(translated.Failures, func(f corpus.Failure) bool { return !f.Refused }); i >= 0 {
 		first := translated.Failures[i]
-		return fmt.Errorf("%s texts failed, see %s (the first, %s: %s); %s", report.Thousands(translated.Failed()), filepath.Join(options.out, failuresFile), first.ID, first.Error, goesOn)
+		return fmt.Errorf("%s failed, see %s (the first, %s: %s); %s", report.Count(translated.Failed(), "text"), filepath.Join(options.out, failuresFile), first.ID, first.Error, goesOn)
 	}
 	if len(translated.Triplets) == 0 {
 		return fmt.Errorf("the translator refused every text, see %s", filepath.Join(options.out, failuresFile))

@@ -323,7 +323,7 @@ func TestTranslateKeyStaysSecret(t *testing.T) {
 	}
 	requests := s.requests()
 	_, _, err = plumb(append(arguments, "--resume")...)
-	refused(t, err, 1, "the endpoint does not serve us: 401 wrong key (the key)", "2 of 3 texts are translated; the same command with --resume goes on")
+	refused(t, err, 1, "the endpoint does not serve us: 401 wrong key (the key)", "2 of 3 texts translated; the same command with --resume goes on")
 	if n := s.requests() - requests; n != 1 {
 		t.Errorf("%d requests were sent", n)
 	}
@@ -458,7 +458,7 @@ func TestTranslateInterruptedWhileItWaits(t *testing.T) {
 	stuck := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer stuck.Stop()
 	_ = cmd.Wait()
-	if want := "plumb: interrupted; 0 of 1 texts are translated; the same command with --resume goes on\n"; stderr.String() != want {
+	if want := "plumb: interrupted; 0 of 1 text translated; the same command with --resume goes on\n"; stderr.String() != want {
 		t.Errorf("%q, want %q", stderr.String(), want)
 	}
 }
@@ -471,7 +471,7 @@ func TestTranslationThatCannotBeWritten(t *testing.T) {
 		want  string
 	}{{nil, "no such file"}, {errors.New("an answer cannot be kept"), "an answer cannot be kept"}} {
 		err := finishTranslation(options, &corpus.Translated{Texts: 2}, c.ended, false, io.Discard)
-		refused(t, err, 1, c.want, "0 of 2 texts are translated; the same command with --resume goes on")
+		refused(t, err, 1, c.want, "0 of 2 texts translated; the same command with --resume goes on")
 	}
 }
 

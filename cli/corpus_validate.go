@@ -108,7 +108,7 @@ func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path
 		return err
 	}
 	if partial.Done() > 0 {
-		fmt.Fprintf(notes, "plumb: going on after %s of %s triplets\n", report.Thousands(partial.Done()), report.Thousands(len(triplets)))
+		fmt.Fprintf(notes, "plumb: going on after %s of %s\n", report.Thousands(partial.Done()), report.Count(len(triplets), "triplet"))
 	}
 	bar := newProgress(notes, len(triplets), partial.Done())
 	result.Validations, err = v.validateAll(ctx, triplets, partial, bar)

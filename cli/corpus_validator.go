@@ -113,7 +113,7 @@ func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, 
 		validation, done := partial.Find(triplets[i].ID)
 		if !done {
 			if interrupt.seen() {
-				return nil, fmt.Errorf("interrupted after %s of %s triplets; the same command goes on", report.Thousands(partial.Done()), report.Thousands(len(triplets)))
+				return nil, fmt.Errorf("interrupted after %s of %s; the same command goes on", report.Thousands(partial.Done()), report.Count(len(triplets), "triplet"))
 			}
 			var err error
 			if validation, err = v.validate(ctx, &triplets[i]); err == nil {

@@ -79,7 +79,7 @@ func reportDialect(dir string, options dialectOutput, out io.Writer) error {
 	switch {
 	case err != nil || len(failures) == 0:
 	case len(failures) == r.Done:
-		err = fmt.Errorf("none of the %s items could be scored; the first, %s: %s", report.Thousands(len(failures)), failures[0].ID, failures[0].Reason)
+		err = fmt.Errorf("none of %s could be scored; the first, %s: %s", report.Count(len(failures), "item"), failures[0].ID, failures[0].Reason)
 	case r.Finished() && !r.Summary.Values[dialect.LP].OK:
 		err = fmt.Errorf("LP could be measured on none of the pairs, %s; the first failure, %s: %s", report.Thousands(r.Summary.Pairs), failures[0].ID, failures[0].Reason)
 	}
@@ -96,7 +96,7 @@ func reportTrace(dir string, options dialectOutput, out io.Writer) error {
 		return err
 	}
 	if n := len(trace.Failures); n > 0 && n == trace.Done {
-		return fmt.Errorf("none of the %s pairs could be traced; the first, %s: %s", report.Thousands(n), trace.Failures[0].ID, trace.Failures[0].Reason)
+		return fmt.Errorf("none of %s could be traced; the first, %s: %s", report.Count(n, "pair"), trace.Failures[0].ID, trace.Failures[0].Reason)
 	}
 	return nil
 }

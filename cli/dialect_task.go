@@ -156,9 +156,9 @@ func (t *dialectTask) take(ctx context.Context, part string, deal dialect.Deal) 
 	}
 	switch {
 	case len(chosen) == 0 && part == dialect.SplitTracing:
-		return fmt.Errorf("of %s pairs none is left for the part tracing, which takes only pairs whose AAE context holds a marker; give more data, or --split-sizes", report.Thousands(len(t.pairs)))
+		return fmt.Errorf("of %s none is left for the part tracing, which takes only pairs whose AAE context holds a marker; give more data, or --split-sizes", report.Count(len(t.pairs), "pair"))
 	case len(chosen) == 0:
-		return fmt.Errorf("of %s pairs none is left for the part %s; give more data", report.Thousands(len(t.pairs)), part)
+		return fmt.Errorf("of %s none is left for the part %s; give more data", report.Count(len(t.pairs), "pair"), part)
 	}
 	hash := sha256.New()
 	for _, i := range splits.Direction {

@@ -76,7 +76,7 @@ func TestEncoderCutsPairs(t *testing.T) {
 `)
 	out, notes := mustPlumb(t, "corpus", "segment", "--embed-model", encoder, "--threads", "1", "--data", pairs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	contains(t, notes, "2 of 4 pairs are not cut; the first, word: a sentence of one word")
+	contains(t, notes, "2 of 4 pairs not cut; the first, word: a sentence of one word")
 	var same struct {
 		AAE string `json:"aae_context"`
 		SAE string `json:"sae_context"`

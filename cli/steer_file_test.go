@@ -37,7 +37,7 @@ func TestSteerInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"gcd, constraint: unknown", "project, h − s·⟨h, u⟩u, strength 2", "1,234 items of Age, from 1 templates (the fit half, split by seed 1)",
+		"gcd, constraint: unknown", "project, h − s·⟨h, u⟩u, strength 2", "1,234 items of Age, from 1 template (the fit half, split by seed 1)",
 		"too long: 2", "tiny.gguf, llama, 12 layers, width 3", "control vector yes", "control vector no: it holds projection axes",
 		"Layer Norm Weight 3 5 1 5 5 1", "5 1 add.gguf 1.000 1.000 5 2 project.gguf 1.000 1.000",
 	} {

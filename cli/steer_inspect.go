@@ -196,12 +196,12 @@ func fitInWords(f *steer.Fit) string {
 	if f.Items == 0 {
 		return ""
 	}
-	words := fmt.Sprintf("%s items", report.Thousands(f.Items))
+	words := report.Count(f.Items, "item")
 	if len(f.Categories) > 0 {
 		words += " of " + strings.Join(f.Categories, ", ")
 	}
 	if len(f.Templates) > 0 {
-		words += fmt.Sprintf(", from %s templates (the fit half, split by seed %d)", report.Thousands(len(f.Templates)), f.Seed)
+		words += fmt.Sprintf(", from %s (the fit half, split by seed %d)", report.Count(len(f.Templates), "template"), f.Seed)
 	}
 	return words
 }
@@ -222,7 +222,7 @@ func modelInWords(m *steer.Model) string {
 		}
 	}
 	if m.NLayer > 0 {
-		words = append(words, fmt.Sprintf("%d layers", m.NLayer))
+		words = append(words, report.Count(m.NLayer, "layer"))
 	}
 	words = append(words, fmt.Sprintf("width %d", m.NEmbd))
 	if m.SHA256 != "" {

@@ -208,7 +208,7 @@ func (s *sweep) split() error {
 		items []bbq.Item
 	}{{"fit", s.fit}, {"held-out", s.held}} {
 		if len(half.items) == 0 {
-			return fmt.Errorf("none of the %s items is of the %s half of the templates; take more items, or directions fitted on other templates", report.Thousands(len(s.task.items)), half.name)
+			return fmt.Errorf("none of %s is of the %s half of the templates; take more items, or directions fitted on other templates", report.Count(len(s.task.items), "item"), half.name)
 		}
 	}
 	for _, item := range s.held {
@@ -216,8 +216,8 @@ func (s *sweep) split() error {
 			s.categories = append(s.categories, item.Category)
 		}
 	}
-	fmt.Fprintf(s.notes, "plumb: %s configurations on %s items of the fit half; %s items are held out\n",
-		report.Thousands(len(s.configurations)), report.Thousands(len(s.fit)), report.Thousands(len(s.held)))
+	fmt.Fprintf(s.notes, "plumb: %s on %s of the fit half; %s held out\n",
+		report.Count(len(s.configurations), "configuration"), report.Count(len(s.fit), "item"), report.Count(len(s.held), "item"))
 	return nil
 }
 

@@ -120,7 +120,7 @@ func runSteerTrace(ctx context.Context, options *steerTraceOptions, out, notes i
 	err = t.trace(ctx, task.pairs, writer, newProgress(notes, run.Items, writer.Done()))
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s pairs; the same command with --resume goes on", report.Thousands(writer.Done()), report.Thousands(run.Items))
+		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(writer.Done()), report.Count(run.Items, "pair"))
 	}
 	if err != nil {
 		return err

@@ -85,11 +85,11 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun, instruction string
 		}
 	}
 	if done := doneOf(runs); done > 0 && done < n*len(runs) {
-		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s items\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Thousands(n*len(runs)))
+		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Count(n*len(runs), "item"))
 	}
 	err = s.score(ctx, runs, n)
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s items; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Thousands(n*len(runs)))
+		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Count(n*len(runs), "item"))
 	}
 	return err
 }

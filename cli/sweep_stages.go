@@ -51,14 +51,14 @@ func (t *auditTask) scoreUnder(ctx context.Context, m *scoringModel, list []conf
 	}
 	done := writer.Done()
 	if done > 0 && done < run.Items {
-		fmt.Fprintf(notes, "plumb: %s: going on after %s of %s records\n", filepath.Base(dir), report.Thousands(done), report.Thousands(run.Items))
+		fmt.Fprintf(notes, "plumb: %s: going on after %s of %s\n", filepath.Base(dir), report.Thousands(done), report.Count(run.Items, "record"))
 	}
 	progress := newProgress(notes, run.Items, done)
 	err = t.passes(ctx, scorer{scoringModel: m, run: writer, progress: progress}, list, n)
 	progress.end()
 	err = cmp.Or(err, writer.Close())
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s records of the stage %s; the same command with --resume goes on", report.Thousands(writer.Done()), report.Thousands(run.Items), filepath.Base(dir))
+		return fmt.Errorf("interrupted after %s of %s of the stage %s; the same command with --resume goes on", report.Thousands(writer.Done()), report.Count(run.Items, "record"), filepath.Base(dir))
 	}
 	return err
 }

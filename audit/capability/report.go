@@ -86,10 +86,10 @@ func (r *Report) headline() string {
 func (r *Report) notes() []string {
 	notes := []string{fmt.Sprintf("MMLU is zero-shot, by the mean token log-probability of the options' texts. [95 %% bootstrap intervals over questions and over texts, %d draws].", r.Summary.Draws)}
 	if r.Done != r.Run.Items {
-		notes = append(notes, fmt.Sprintf("This run is not finished: %d of %d items.", r.Done, r.Run.Items))
+		notes = append(notes, fmt.Sprintf("This run is not finished: %s of %s.", report.Thousands(r.Done), report.Count(r.Run.Items, "item")))
 	}
 	if n := len(r.Summary.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d items could not be scored; the first, %s: %s.", n, r.Summary.Failures[0].ID, r.Summary.Failures[0].Reason))
+		notes = append(notes, fmt.Sprintf("%s could not be scored; the first, %s: %s.", report.Count(n, "item"), r.Summary.Failures[0].ID, r.Summary.Failures[0].Reason))
 	}
 	return notes
 }

@@ -313,7 +313,7 @@ func TestRunsThatDoNotBelongTogether(t *testing.T) {
 		"model":     {change(func(r *record.Run) { r.Model.SHA256 = "ffffffffffffffff" }), good, "tiny.gguf (SHA-256 ffffffffffff…)"},
 		"data":      {change(func(r *record.Run) { r.Data.Files[0].SHA256 = "ee" }), good, "only the second has read Age.jsonl"},
 		"prompt":    {change(func(r *record.Run) { r.Prompt.Chat = true }), good, "in the prompt and in the steering"},
-		"id":        {steered(base), edit(func(r []record.Record) { r[3].ID = "Age/99" }), "1 items that base does not have"},
+		"id":        {steered(base), edit(func(r []record.Record) { r[3].ID = "Age/99" }), "1 item that base does not have"},
 		"template":  {steered(base), edit(func(r []record.Record) { r[3].Template = "SES/9" }), `item SES/3: its template is "SES/`},
 		"condition": {steered(base), edit(func(r []record.Record) { r[3].Condition = ambig }), `its condition is "disambig" in the first`},
 		"polarity":  {steered(base), edit(func(r []record.Record) { r[3].Polarity = record.NonNegative }), "its polarity"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"plumb/audit/metric"
+	"plumb/audit/report"
 )
 
 // fact is a line of what was compared.
@@ -53,12 +54,12 @@ func (r *Report) notes() []string {
 			who = c.Steered.Name + ": "
 		}
 		notes = append(notes, who+"Difference: "+c.Difference+".")
-		text := fmt.Sprintf("%s%d items are in both runs.", who, c.Items)
+		text := fmt.Sprintf("%s%s in both runs.", who, report.Count(c.Items, "item"))
 		if c.Unpaired > 0 {
 			text += fmt.Sprintf(" The base run has %d more.", c.Unpaired)
 		}
 		if c.Unscored > 0 {
-			text += fmt.Sprintf(" %d have no score in one of them.", c.Unscored)
+			text += fmt.Sprintf(" %d without a score in one of them.", c.Unscored)
 		}
 		notes = append(notes, text)
 		for _, note := range c.Notes {

@@ -13,6 +13,7 @@ import (
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // Run is a finished run under one read-out.
@@ -48,7 +49,7 @@ func Load(dir string, readOut metric.ReadOut) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if reader.Done() != reader.Run.Items {
-		return nil, fmt.Errorf("%s holds %d of its %d items; finish it with --resume", dir, reader.Done(), reader.Run.Items)
+		return nil, fmt.Errorf("%s holds %d of its %s; finish it with --resume", dir, reader.Done(), report.Count(reader.Run.Items, "item"))
 	}
 	run.Items, run.Failures = set.Items, set.Failures
 	return run, nil

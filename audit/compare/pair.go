@@ -6,6 +6,7 @@ import (
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // pair is an item in both runs.
@@ -64,7 +65,7 @@ func match(base, steered *Run) (*pairing, error) {
 		}
 	}
 	if strangers := len(steered.Items) + len(steered.Failures) - matched; strangers > 0 {
-		return nil, fmt.Errorf("%s has %d items that %s does not have; audit the same items in both", steered.Name, strangers, base.Name)
+		return nil, fmt.Errorf("%s has %s that %s does not have; audit the same items in both", steered.Name, report.Count(strangers, "item"), base.Name)
 	}
 	if len(p.pairs) == 0 {
 		return nil, fmt.Errorf("%s and %s have no scored item in common", base.Name, steered.Name)

@@ -170,8 +170,8 @@ func (a *Agreement) Note() string {
 func AgreementSummary(list []Agreement) Summary {
 	s := Summary{Stage: "agreement", Details: list}
 	for _, a := range list {
-		s.Facts = append(s.Facts, Fact{a.Dimension, fmt.Sprintf("%d annotators; exact agreement %s of %s items; Fleiss' κ %s; Krippendorff's α %s; %.1f %% %s",
-			len(a.Annotators), inWords(a.Exact), report.Thousands(a.Exact.N), inWords(a.Fleiss), inWords(a.Alpha), 100*a.Prevalence[0].Share, a.Prevalence[0].Label)})
+		s.Facts = append(s.Facts, Fact{a.Dimension, fmt.Sprintf("%s; exact agreement %s of %s; Fleiss' κ %s; Krippendorff's α %s; %.1f %% %s",
+			report.Count(len(a.Annotators), "annotator"), inWords(a.Exact), report.Count(a.Exact.N, "item"), inWords(a.Fleiss), inWords(a.Alpha), 100*a.Prevalence[0].Share, a.Prevalence[0].Label)})
 	}
 	return s
 }

@@ -42,7 +42,7 @@ func Compare(runs []*Report) (*Comparison, error) {
 			byID[k][r.Scores[i].ID] = &r.Scores[i]
 		}
 		if !r.Finished() {
-			return nil, fmt.Errorf("the run of %s holds %d of its %d items; finish it with --resume", r.name(), r.Done, r.Run.Items)
+			return nil, fmt.Errorf("the run of %s holds %d of its %s; finish it with --resume", r.name(), r.Done, report.Count(r.Run.Items, "item"))
 		}
 		if k > 0 && !sameData(runs[0], r) {
 			return nil, fmt.Errorf("the run of %s is of other data than that of %s; compare runs of the same files", r.name(), runs[0].name())
@@ -267,7 +267,7 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(&text, "%d pairs in common; [95 %% intervals of %d bootstrap draws].\n", len(c.Votes), c.Runs[0].Summary.Draws)
+	fmt.Fprintf(&text, "%s in common; [95 %% intervals of %s].\n", report.Count(len(c.Votes), "pair"), report.Count(c.Runs[0].Summary.Draws, "bootstrap draw"))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -330,7 +330,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 		return err
 	}
 	d := pageData{Headline: "Dialect audits compared", Figures: figures, Tables: append(c.tables(), c.flips(shownFlips)...)}
-	d.Lead = fmt.Sprintf("%d pairs in common; 95 %% intervals of %d bootstrap draws.", len(c.Votes), c.Runs[0].Summary.Draws)
+	d.Lead = fmt.Sprintf("%s in common; 95 %% intervals of %s.", report.Count(len(c.Votes), "pair"), report.Count(c.Runs[0].Summary.Draws, "bootstrap draw"))
 	for _, r := range c.Runs {
 		d.Facts = append(d.Facts, fact{r.name(), r.Run.Model.Description + ", SHA-256 " + r.Run.Model.SHA256})
 	}

@@ -17,7 +17,7 @@ import (
 //go:embed page.html.tmpl
 var pageSource string
 
-var page = template.Must(template.New("page").Parse(pageSource))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"count": report.Count}).Parse(pageSource))
 
 // pageData is what the page of a run, of a comparison, of a trace or of a sweep is made of.
 type pageData struct {
@@ -102,7 +102,7 @@ func partInWords(d *record.Dialect) string {
 func segmentationWords(s record.Segmentation) string {
 	switch {
 	case s.Model == "":
-		return fmt.Sprintf("given in the data (%d pairs)", s.Given)
+		return fmt.Sprintf("given in the data (%s)", report.Count(s.Given, "pair"))
 	case s.Layer < 0:
 		return fmt.Sprintf("cut by the encoder %s, ρ = %g, γ = %g; %d given in the data", s.Model, s.Rho, s.Gamma, s.Given)
 	}

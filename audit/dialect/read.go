@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // Data is what was read: the pairs, and an account of everything else.
@@ -236,7 +237,7 @@ func (r *reader) commas(text []byte) error {
 // cells takes a row of a table.
 func (r *reader) cells(line int, header, cells []string) {
 	if len(cells) != len(header) {
-		r.bad(line, fmt.Sprintf("the row has %d columns, not %d", len(cells), len(header)))
+		r.bad(line, fmt.Sprintf("the row has %s, not %d", report.Count(len(cells), "column"), len(header)))
 		return
 	}
 	var fields row

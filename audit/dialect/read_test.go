@@ -71,7 +71,7 @@ func TestBadRows(t *testing.T) {
 		`{"id":"p","aae":"a","sae":"b"}` + "\n" + `{"id":"p","aae":"c","sae":"d"}`:                                    `:2: the id "p" stands in an earlier row`,
 		"aae,sae,natural\na,b,perhaps":                                                                                `:2: natural is "perhaps"; write true, false or nothing`,
 		"aae,sae\na,b,c":                                                                                              ":2: the row has 3 columns, not 2",
-		"a\tb\nc":                                                                                                     ":2: the row has 1 columns, not 2",
+		"a\tb\nc":                                                                                                     ":2: the row has 1 column, not 2",
 	} {
 		data := read(t, "pairs.any", text)
 		if len(data.Bad) != 1 || !strings.Contains(data.Bad[0].Error(), want) || strings.Contains(data.Bad[0].Error(), "\n") {

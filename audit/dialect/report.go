@@ -11,6 +11,7 @@ import (
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
+	"plumb/audit/report"
 )
 
 // Report is a run with its metrics, for people and machines. Slurs of the lexicon are masked in it unless asked for.
@@ -181,15 +182,15 @@ func (r *Report) headline() string {
 // notes are what a reader must know before the numbers are quoted.
 func (r *Report) notes() []string {
 	s := r.Summary
-	notes := []string{fmt.Sprintf("%d pairs; [95 %% intervals of %d bootstrap draws of pairs, the same for all numbers].", s.Pairs, s.Draws)}
+	notes := []string{fmt.Sprintf("%s; [95 %% intervals of %s of pairs, the same for all numbers].", report.Count(s.Pairs, "pair"), report.Count(s.Draws, "bootstrap draw"))}
 	if !r.Finished() {
-		notes = append([]string{fmt.Sprintf("This run is not finished: %d of %d items. These are the numbers so far.", r.Done, r.Run.Items)}, notes...)
+		notes = append([]string{fmt.Sprintf("This run is not finished: %d of %s. These are the numbers so far.", r.Done, report.Count(r.Run.Items, "item"))}, notes...)
 	}
 	if n := len(s.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d items have no scores; the first, %s: %s.", n, r.Done, s.Failures[0].ID, s.Failures[0].Reason))
+		notes = append(notes, fmt.Sprintf("%d of %s without scores; the first, %s: %s.", n, report.Count(r.Done, "item"), s.Failures[0].ID, s.Failures[0].Reason))
 	}
 	if s.Ties > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d choices by log-probability were ties; the option shown first was taken.", s.Ties, s.Choices))
+		notes = append(notes, fmt.Sprintf("%d of %s by log-probability tied; the option shown first was taken.", s.Ties, report.Count(s.Choices, "choice")))
 	}
 	for _, v := range s.Values {
 		if v.UndefinedDraws > 0 {
@@ -206,12 +207,12 @@ type fact struct{ Name, Value string }
 func (r *Report) facts() []fact {
 	run, d := r.Run, r.Run.Dialect
 	list := []fact{
-		{"Model", fmt.Sprintf("%s (%s, %d blocks, width %d)", run.Model.Name, run.Model.Description, run.Model.NLayer, run.Model.NEmbd)},
+		{"Model", fmt.Sprintf("%s (%s, %s, width %d)", run.Model.Name, run.Model.Description, report.Count(run.Model.NLayer, "block"), run.Model.NEmbd)},
 		{"Model SHA-256", run.Model.SHA256},
 		{"Device", run.Device},
 	}
 	for _, f := range run.Data.Files {
-		list = append(list, fact{"Data", fmt.Sprintf("%s, %d pairs, SHA-256 %s", f.Name, f.Items, f.SHA256)})
+		list = append(list, fact{"Data", fmt.Sprintf("%s, %s, SHA-256 %s", f.Name, report.Count(f.Items, "pair"), f.SHA256)})
 	}
 	part := "all of them"
 	if d.Split != SplitAll {
@@ -221,7 +222,7 @@ func (r *Report) facts() []fact {
 		part += fmt.Sprintf(", a sample of %d (seed %d)", run.Sample, run.Seed)
 	}
 	for _, left := range run.Data.LeftOut {
-		part += fmt.Sprintf("; %d rows left out: %s", left.Count, left.Reason)
+		part += fmt.Sprintf("; %s left out: %s", report.Count(left.Count, "row"), left.Reason)
 	}
 	steering := "none"
 	if s := run.Steering; s != nil {
@@ -238,7 +239,7 @@ func (r *Report) facts() []fact {
 	return append(list,
 		fact{"Pairs", part},
 		fact{"Segments", segmentationWords(d.Segmentation)},
-		fact{"Lexicon", fmt.Sprintf("%s, %d markers, SHA-256 %s", d.Lexicon.Name, d.Lexicon.Items, d.Lexicon.SHA256)},
+		fact{"Lexicon", fmt.Sprintf("%s, %s, SHA-256 %s", d.Lexicon.Name, report.Count(d.Lexicon.Items, "marker"), d.Lexicon.SHA256)},
 		fact{"Instruction", instruction},
 		fact{"Chat template", chat},
 		fact{"Steering", steering},

@@ -145,7 +145,7 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 			return SweepRow{}, err
 		}
 		if !r.Finished() {
-			return SweepRow{}, fmt.Errorf("%s holds %d of its %d items; finish it with --resume", dir, r.Done, r.Run.Items)
+			return SweepRow{}, fmt.Errorf("%s holds %d of its %s; finish it with --resume", dir, r.Done, report.Count(r.Run.Items, "item"))
 		}
 		s.runs = append(s.runs, r)
 		var choosing, reported []Scores
@@ -200,7 +200,7 @@ func choose(rows []SweepRow) (int, error) {
 	at := func(r *SweepRow, name string) (float64, error) {
 		v := r.choose.Values[name]
 		if !v.OK {
-			return 0, fmt.Errorf("the strength cannot be chosen: %s is not defined on the %d pairs that it is chosen on; give more data", name, r.choose.Pairs)
+			return 0, fmt.Errorf("the strength cannot be chosen: %s is not defined on what it is chosen on, %s; give more data", name, report.Count(r.choose.Pairs, "pair"))
 		}
 		return v.V, nil
 	}
@@ -338,7 +338,7 @@ func (s *Sweep) headline() string {
 
 // lead says what the numbers are of, and what is known of the pairs that the steering was fitted on.
 func (s *Sweep) lead() string {
-	text := fmt.Sprintf("%d pairs reported, %d others that the strength was chosen on", s.Pairs, s.Choosing)
+	text := fmt.Sprintf("%s reported, %s that the strength was chosen on", report.Count(s.Pairs, "pair"), report.Count(s.Choosing, "other"))
 	switch s.fitted() {
 	case record.FittedApart:
 		return text + "; both are of the evaluation part, which neither layers nor directions were fitted on."

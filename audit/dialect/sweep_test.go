@@ -1,10 +1,13 @@
 package dialect
 
 import (
+	"cmp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"plumb/audit/metric"
+	"plumb/audit/record"
 )
 
 // The reduction in a sweep's table: of |LP|, in percent, with a true minus, and undefined where there is no bias to reduce.
@@ -83,5 +86,20 @@ func TestCheckSweepable(t *testing.T) {
 	}
 	if err := CheckSweepable(append(choosing, reported...)); err != nil {
 		t.Error(err)
+	}
+}
+
+// One pair is told as one, in a text and on a page.
+func TestOnePair(t *testing.T) {
+	var text, html strings.Builder
+	r := &Report{Run: record.Run{Dialect: &record.Dialect{}, Items: 1}, Done: 1, Summary: Summarize(handmade()[:1], nil, false, 2)}
+	if err := cmp.Or(r.WriteTable(&text), r.WriteHTML(&html)); err != nil {
+		t.Fatal(err)
+	}
+	lead := (&Sweep{Pairs: 1, Choosing: 1}).lead()
+	for _, got := range []string{text.String(), html.String(), lead} {
+		if !strings.Contains(got, "1 pair") || strings.Contains(got, "1 pairs") || strings.Contains(got, "1 others") {
+			t.Errorf("%s", got)
+		}
 	}
 }

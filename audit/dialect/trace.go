@@ -189,9 +189,9 @@ func (t *Trace) table() report.Table {
 }
 
 func (t *Trace) notes() []string {
-	notes := []string{fmt.Sprintf("%d examples; σ = %g · the standard deviation of the corrupted embeddings, noise seed %d.", len(t.records), t.Run.Dialect.Noise, t.Run.Seed)}
+	notes := []string{fmt.Sprintf("%s; σ = %g · the standard deviation of the corrupted embeddings, noise seed %d.", report.Count(len(t.records), "example"), t.Run.Dialect.Noise, t.Run.Seed)}
 	if t.Done < t.Run.Items {
-		notes = append([]string{fmt.Sprintf("This trace is not finished: %d of %d examples.", t.Done, t.Run.Items)}, notes...)
+		notes = append([]string{fmt.Sprintf("This trace is not finished: %d of %s.", t.Done, report.Count(t.Run.Items, "example"))}, notes...)
 	}
 	equal := 0
 	for i := range t.records {
@@ -210,7 +210,7 @@ func (t *Trace) notes() []string {
 		notes = append(notes, fmt.Sprintf("Layers with a negative R: %d, fewer than the paper's %d; these are used.", len(layers), SteeringLayers))
 	}
 	if n := len(t.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d examples could not be traced; the first, %s: %s.", n, t.Failures[0].ID, t.Failures[0].Reason))
+		notes = append(notes, fmt.Sprintf("%s could not be traced; the first, %s: %s.", report.Count(n, "example"), t.Failures[0].ID, t.Failures[0].Reason))
 	}
 	return notes
 }
@@ -286,7 +286,7 @@ func (t *Trace) WriteHTML(w io.Writer) error {
 		d.Figures = []captioned{{"R by layer and token: blue is towards AAE when restored", figure}}
 	}
 	for _, f := range t.Run.Data.Files {
-		d.Facts = append(d.Facts, fact{"Data", fmt.Sprintf("%s, %d pairs, SHA-256 %s", f.Name, f.Items, f.SHA256)})
+		d.Facts = append(d.Facts, fact{"Data", fmt.Sprintf("%s, %s, SHA-256 %s", f.Name, report.Count(f.Items, "pair"), f.SHA256)})
 	}
 	d.Facts = append(d.Facts,
 		fact{"Model", t.Run.Model.Description + ", SHA-256 " + t.Run.Model.SHA256},

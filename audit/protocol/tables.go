@@ -100,7 +100,7 @@ func (r *Report) heldTable() report.Table {
 		t.Rows = append(t.Rows, append([]string{s.role, name}, changes(&s.row)...))
 	}
 	if placebos := r.placebos(); len(placebos) > 0 {
-		row := []string{"placebos", fmt.Sprintf("%d random directions, median", len(placebos))}
+		row := []string{"placebos", report.Count(len(placebos), "random direction") + ", median"}
 		for i := range rowValues(&compare.Row{}) {
 			var values []float64
 			for k := range placebos {
@@ -259,8 +259,8 @@ func (r *Report) configurations() report.Table {
 
 func (r *Report) notes() []string {
 	notes := []string{
-		fmt.Sprintf("Read-out %s; %d items on the fit half, %d held out; [95 %% bootstrap intervals, %d draws of items; %d of clusters].",
-			r.Fit.Base.ReadOut, len(r.Fit.Base.Items), len(r.Held.Base.Items), r.Options.Draws, clusterDraws),
+		fmt.Sprintf("Read-out %s; %s on the fit half, %d held out; [95 %% bootstrap intervals, %d draws of items; %d of clusters].",
+			r.Fit.Base.ReadOut, report.Count(len(r.Fit.Base.Items), "item"), len(r.Held.Base.Items), r.Options.Draws, clusterDraws),
 		"The selected configuration has the lowest preference term on the fit half. Configurations share items and model, so counts over them describe and do not test.",
 	}
 	if !r.Spec.Oracle {

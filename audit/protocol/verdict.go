@@ -7,6 +7,7 @@ import (
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
+	"plumb/audit/report"
 	"plumb/audit/stats"
 	"plumb/internal/jsonfile"
 )
@@ -123,7 +124,7 @@ func placeboCheck(e Evidence, t Thresholds) Check {
 	}
 	p := stats.EmpiricalP(e.Preference.V, e.Placebos)
 	c.Value, c.Outcome = number(p), outcome(p > t.PlaceboP)
-	c.Detail = fmt.Sprintf("preference term %s, p = %s among %d random directions, at most %s is accepted", metric.Format(e.Preference.V), metric.Format(p), len(e.Placebos), metric.Format(t.PlaceboP))
+	c.Detail = fmt.Sprintf("preference term %s, p = %s among %s, at most %s is accepted", metric.Format(e.Preference.V), metric.Format(p), report.Count(len(e.Placebos), "random direction"), metric.Format(t.PlaceboP))
 	if least := 1 / float64(1+len(e.Placebos)); least > t.PlaceboP {
 		c.Detail += fmt.Sprintf("; so few placebos never come below %s", metric.Format(least))
 	}

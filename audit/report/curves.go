@@ -111,7 +111,7 @@ func (c Curve) draw(p *plot.Plot, mark draw.GlyphStyle) (string, error) {
 	}
 	p.Add(scatter)
 	if c.Points {
-		return fmt.Sprintf("%d points", len(points)), nil
+		return Count(len(points), "point"), nil
 	}
 	order := slices.Clone(points)
 	slices.SortStableFunc(order, func(a, b plotter.XY) int {

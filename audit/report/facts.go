@@ -23,13 +23,13 @@ func (r *Report) headline() string {
 func (r *Report) facts() []fact {
 	run, s := r.Run, r.Summary
 	list := []fact{
-		{"Model", fmt.Sprintf("%s (%s, %d blocks, width %d)", run.Model.Name, run.Model.Description, run.Model.NLayer, run.Model.NEmbd)},
+		{"Model", fmt.Sprintf("%s (%s, %s, width %d)", run.Model.Name, run.Model.Description, Count(run.Model.NLayer, "block"), run.Model.NEmbd)},
 		{"Model SHA-256", run.Model.SHA256},
 		{"Device", run.Device},
 		{"Items", r.itemsFact()},
 	}
 	for _, f := range run.Data.Files {
-		list = append(list, fact{"Data", fmt.Sprintf("%s, %s items, SHA-256 %s", f.Name, Thousands(f.Items), f.SHA256)})
+		list = append(list, fact{"Data", fmt.Sprintf("%s, %s, SHA-256 %s", f.Name, Count(f.Items, "item"), f.SHA256)})
 	}
 	prompt := "the default template"
 	switch {
@@ -55,8 +55,8 @@ func (r *Report) facts() []fact {
 		fact{"Steering", r.steeringFact()},
 		fact{"Read-out", readOutNames[s.ReadOut]},
 		fact{"Intervals", fmt.Sprintf("95 %% percentile bootstrap over items, %s draws (the first is the sample itself), seed %d", Thousands(s.Draws), s.Seed)},
-		fact{"Ties", fmt.Sprintf("%s of %s items, decided by the order of the options", Thousands(s.Ties), Thousands(s.Items))},
-		fact{"Narrow choices", fmt.Sprintf("%s items, by less than %g in log-probability (ties included)", Thousands(s.Narrow), metric.NarrowMargin)},
+		fact{"Ties", fmt.Sprintf("%s of %s, decided by the order of the options", Thousands(s.Ties), Count(s.Items, "item"))},
+		fact{"Narrow choices", fmt.Sprintf("%s, by less than %g in log-probability (ties included)", Count(s.Narrow, "item"), metric.NarrowMargin)},
 		fact{"Versions", fmt.Sprintf("Plumb %s, llama.cpp %s", run.Plumb, run.LlamaCpp)},
 	)
 	return list
@@ -106,18 +106,18 @@ func (r *Report) steeringFact() string {
 // notes are what a reader of the tables must know before the numbers are quoted.
 func (r *Report) notes(tables string) []string {
 	s := r.Summary
-	notes := []string{fmt.Sprintf("%s items, read-out %s; [95 %% bootstrap intervals, %s draws].", Thousands(s.Items), s.ReadOut, Thousands(s.Draws))}
+	notes := []string{fmt.Sprintf("%s, read-out %s; [95 %% bootstrap intervals, %s].", Count(s.Items, "item"), s.ReadOut, Count(s.Draws, "draw"))}
 	if !r.Finished() {
 		notes = append([]string{r.unfinished()}, notes...)
 	}
 	if n := len(s.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s items could not be scored; the first, %s: %s.", Thousands(n), s.Failures[0].ID, s.Failures[0].Reason))
+		notes = append(notes, fmt.Sprintf("%s could not be scored; the first, %s: %s.", Count(n, "item"), s.Failures[0].ID, s.Failures[0].Reason))
 	}
 	if s.Ties > 0 {
-		notes = append(notes, fmt.Sprintf("%s items were ties, decided by the order of the options.", Thousands(s.Ties)))
+		notes = append(notes, Count(s.Ties, "item")+" tied, decided by the order of the options.")
 	}
 	if n := leftOutCount(r); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s items of the data were left out, listed by reason in %s.", Thousands(n), File))
+		notes = append(notes, fmt.Sprintf("%s of the data left out, listed by reason in %s.", Count(n, "item"), File))
 	}
 	if strings.Contains(tables, undefinedMark) { // the terminal's tables do not show every value
 		notes = append(notes, undefinedNote)
@@ -128,7 +128,7 @@ func (r *Report) notes(tables string) []string {
 const undefinedNote = undefinedMark + " In some bootstrap draws nothing was answered; they are left out of this interval."
 
 func (r *Report) unfinished() string {
-	return fmt.Sprintf("This run is not finished: %s of %s items. These are the numbers so far.", Thousands(r.Done), Thousands(r.Run.Items))
+	return fmt.Sprintf("This run is not finished: %s of %s. These are the numbers so far.", Thousands(r.Done), Count(r.Run.Items, "item"))
 }
 
 func (r *Report) hasUndefinedDraws() bool {
@@ -144,6 +144,14 @@ func (r *Report) hasUndefinedDraws() bool {
 
 func joinInts(numbers []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
+}
+
+// Count writes how many there are of what is called thing and, where they are not one, things: 1 pair, 1,216 pairs.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Thousands(n) + " " + thing + "s"
 }
 
 // Thousands writes a count with its thousands apart, as in 50,380.

@@ -24,6 +24,7 @@ var Style = template.CSS(styleSource)
 
 var page = template.Must(template.New(File).Funcs(template.FuncMap{
 	"thousands": Thousands,
+	"count":     Count,
 	"category":  CategoryName,
 	"symbol":    Symbol,
 	"mark":      mark,

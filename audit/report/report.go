@@ -60,7 +60,7 @@ func (r *Report) Finished() bool { return r.Done == r.Run.Items }
 // Unscored is an error if no item of the run has scores.
 func (r *Report) Unscored() error {
 	if failures := r.Summary.Failures; r.Summary.Items == 0 && len(failures) > 0 {
-		return fmt.Errorf("none of the %s items could be scored; the first, %s: %s", Thousands(len(failures)), failures[0].ID, failures[0].Reason)
+		return fmt.Errorf("none of %s could be scored; the first, %s: %s", Count(len(failures), "item"), failures[0].ID, failures[0].Reason)
 	}
 	return nil
 }

@@ -239,7 +239,7 @@ func TestSmallAndUnfinishedRuns(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]string{one: "1 items", none: "This run is not finished: 0 of 3 items.", failed: "1 items could not be scored; the first, x: too long."} {
+	for dir, want := range map[string]string{one: "1 item, read-out", none: "This run is not finished: 0 of 3 items.", failed: "1 item could not be scored; the first, x: too long."} {
 		r := newReport(t, dir, Options{metric.Mean, 100})
 		var table, rest bytes.Buffer
 		for _, err := range []error{r.WriteTable(&table), r.WriteJSON(&rest), r.WriteCSV(&rest), r.WriteMarkdown(&rest), r.WriteHTML(&rest)} {
@@ -315,5 +315,13 @@ func TestWriteFile(t *testing.T) {
 	}
 	if _, err := New(t.TempDir(), Options{metric.Mean, 10}); err == nil || !strings.Contains(err.Error(), "is not a run directory") {
 		t.Error(err)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 pairs", 1: "1 pair", 2: "2 pairs", 1216: "1,216 pairs"} {
+		if got := Count(n, "pair"); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
 	}
 }
