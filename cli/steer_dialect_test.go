@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -143,6 +144,38 @@ func TestMarkerTokens(t *testing.T) {
 	}
 	if _, err := tr.markerTokens("nothing here", mustTokens(t, tokens, "nothing here")); err == nil {
 		t.Error("a marker in nothing")
+	}
+}
+
+// A pair that was not traced to its end is no record, not even one with an error; with more time it is one.
+func TestTraceCancelled(t *testing.T) {
+	model, session, tokens := openTiny(t, 6)
+	lexicon, err := dialect.PaperLexicon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tracer{&scoringModel{model, session, tokens}, lexicon, 1}
+	pair := dialect.Pair{ID: "1", AAE: "I'm finna go to them shops", SAE: "I am going to go to those shops"}
+	if err := pair.Cut(4, 2); err != nil {
+		t.Fatal(err)
+	}
+	dir := newRun(t)
+	run, err := record.Create(dir, record.Run{Benchmark: dialect.TraceBenchmark, Items: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := tr.pair(cancelled, &pair); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled pair: %v", err)
+	}
+	if err := tr.trace(cancelled, []dialect.Pair{pair}, run, newProgress(io.Discard, 1, 0)); !errors.Is(err, context.Canceled) || run.Done() != 0 {
+		t.Errorf("a cancelled trace: %v, %d records", err, run.Done())
+	}
+	r, err := tr.pair(context.Background(), &pair)
+	if err != nil || r.Error != "" || r.Trace == nil {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
