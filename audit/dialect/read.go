@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"plumb/audit/record"
 	"plumb/audit/report"
+	"plumb/internal/jsonfile"
 )
 
 // Data is what was read: the pairs, and an account of everything else.
@@ -153,25 +153,11 @@ func (r *reader) jsonLines(text []byte) {
 		}
 		var fields row
 		if err := json.Unmarshal(content, &fields); err != nil {
-			r.bad(line, "not a JSON object of a pair: "+inWords(err))
+			r.bad(line, "not a JSON object of a pair: "+jsonfile.InWords(err).Error())
 			continue
 		}
 		r.add(line, fields)
 	}
-}
-
-// inWords tells the error of a JSON line as its field and what to write there.
-func inWords(err error) string {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
-		return oneLine(err.Error())
-	case wrong.Field == "":
-		return fmt.Sprintf("the line is a JSON %s", wrong.Value)
-	case wrong.Type.Kind() == reflect.Bool:
-		return fmt.Sprintf("%s is a JSON %s; write true, false or null", wrong.Field, wrong.Value)
-	}
-	return fmt.Sprintf("%s is a JSON %s; write a text, in quotation marks", wrong.Field, wrong.Value)
 }
 
 // tabs reads TSV, in which a quotation mark is a character like others.

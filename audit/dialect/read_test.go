@@ -63,9 +63,10 @@ func TestFormats(t *testing.T) {
 func TestBadRows(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"aae":"he be here","sae":" "}`:          ":1: sae is empty; fill it in, or take the row out",
-		`{"aae":1,"sae":"x"}`:                     ":1: not a JSON object of a pair: aae is a JSON number; write a text, in quotation marks",
-		`{"aae":"a b","sae":"x","natural":"yes"}`: ":1: not a JSON object of a pair: natural is a JSON string; write true, false or null",
-		`{"aae":"a b","sae":"x"}` + "\n[1]":       ":2: not a JSON object of a pair: the line is a JSON array",
+		`{"aae":1,"sae":"x"}`:                     ":1: not a JSON object of a pair: aae is a JSON number; it has to be a text",
+		`{"aae":"a b","sae":"x","natural":"yes"}`: ":1: not a JSON object of a pair: natural is a JSON string; it has to be true or false",
+		`{"aae":"a b","sae":"x"}` + "\n[1]":       ":2: not a JSON object of a pair: it is a JSON array, not an object",
+		`{"aae":"a b","sae":x}`:                   ":1: not a JSON object of a pair: invalid character 'x' looking for beginning of value, at byte 20",
 		`{"aae":"a b","sae":"a b","aae_context":"a","aae_continuation":"c","sae_context":"a","sae_continuation":"b"}`: "aae_context and aae_continuation do not make up aae",
 		`{"aae":"a b","sae":"a b","aae_context":"a"}`:                                                                 "of the four segments some are empty",
 		`{"id":"p","aae":"a","sae":"b"}` + "\n" + `{"id":"p","aae":"c","sae":"d"}`:                                    `:2: the id "p" stands in an earlier row`,

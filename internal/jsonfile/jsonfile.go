@@ -18,7 +18,7 @@ func Decode(content []byte, v any) error {
 	decoder.DisallowUnknownFields()
 	decoder.UseNumber()
 	if err := decoder.Decode(v); err != nil {
-		return inWords(err)
+		return InWords(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the object")
@@ -26,7 +26,8 @@ func Decode(content []byte, v any) error {
 	return nil
 }
 
-func inWords(err error) error {
+// InWords tells an error of encoding/json, in one line, as the field and what it has to be.
+func InWords(err error) error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
