@@ -124,9 +124,9 @@ func (r rows) tests(of string) table {
 			for _, test := range []McNemar{g.Free, g.Forced} {
 				holm := "–"
 				if test.Holm != nil {
-					holm = formatP(*test.Holm)
+					holm = metric.FormatP(*test.Holm)
 				}
-				cells = append(cells, strconv.Itoa(test.BeforeOnly), strconv.Itoa(test.AfterOnly), formatP(test.Exact), holm)
+				cells = append(cells, strconv.Itoa(test.BeforeOnly), strconv.Itoa(test.AfterOnly), metric.FormatP(test.Exact), holm)
 			}
 			return cells
 		})
@@ -250,14 +250,6 @@ func kept(c Channel) string {
 		return "–"
 	}
 	return fmt.Sprintf("%d/%d\n%s … %s", c.Kept, c.Draws, metric.FormatSigned(c.Range.Min), metric.FormatSigned(c.Range.Max))
-}
-
-// formatP writes a p-value with three significant digits.
-func formatP(p float64) string {
-	if p >= 0.001 {
-		return metric.Format(p)
-	}
-	return strings.Replace(strconv.FormatFloat(p, 'e', 1, 64), "-", "−", 1)
 }
 
 func joinInts(numbers []int) string {

@@ -254,8 +254,7 @@ func (s *Sweep) row(name string, r *SweepRow, base *Summary) []string {
 		if !lp.OK || !base.Values[LP].OK || base.Values[LP].V == 0 {
 			return metric.Undefined
 		}
-		text := strconv.FormatFloat(100*reduction(base.Values[LP].V, lp.V), 'f', 2, 64)
-		return strings.Replace(strings.Replace(text, "-0.00", "0.00", 1), "-", "−", 1)
+		return metric.FormatDigits(100*reduction(base.Values[LP].V, lp.V), 2)
 	}
 	ratio := func(name string) string {
 		now, before := v[name], base.Values[name]

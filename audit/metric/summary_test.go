@@ -177,6 +177,17 @@ func TestUndefinedDraws(t *testing.T) {
 	}
 }
 
+func TestFormats(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{FormatDigits(-0.004, 2), "0.00"}, {FormatDigits(-0.006, 2), "−0.01"}, {FormatDigits(100, 2), "100.00"}, {FormatDigits(-1.5, 3), Format(-1.5)},
+		{FormatP(1), "1.000"}, {FormatP(0.001), "0.001"}, {FormatP(0.00098), "9.8e−04"}, {FormatP(0), "0.0e+00"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%q, not %q", test.got, test.want)
+		}
+	}
+}
+
 func TestValueText(t *testing.T) {
 	for _, test := range []struct {
 		value          Value

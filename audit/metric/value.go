@@ -47,13 +47,24 @@ func (v Value) Interval() string {
 	return "[" + Format(v.Lo) + ", " + Format(v.Hi) + "]"
 }
 
-// Format writes a number to three digits, with a true minus and no negative zero.
-func Format(x float64) string {
-	text := strconv.FormatFloat(x, 'f', 3, 64)
-	if text == "-0.000" {
-		text = "0.000"
+// Format writes a number to three digits after the point, with a true minus and no negative zero.
+func Format(x float64) string { return FormatDigits(x, 3) }
+
+// FormatDigits is Format to so many digits.
+func FormatDigits(x float64, digits int) string {
+	text := strconv.FormatFloat(x, 'f', digits, 64)
+	if zero := strconv.FormatFloat(0, 'f', digits, 64); text == "-"+zero {
+		text = zero
 	}
 	return strings.Replace(text, "-", "−", 1)
+}
+
+// FormatP writes a p-value as Format does, or as a power of ten where it is below 0.001.
+func FormatP(p float64) string {
+	if p >= 0.001 {
+		return Format(p)
+	}
+	return strings.Replace(strconv.FormatFloat(p, 'e', 1, 64), "-", "−", 1)
 }
 
 // FormatSigned is Format with a plus before what is above zero.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"plumb/audit/compare"
 	"plumb/audit/metric"
@@ -170,7 +169,7 @@ func (r *Report) gridTable() report.Table {
 	}
 	add("conditional less unconditional change, by template", "%s", g.Gap.ByTemplate.Signed())
 	add("the same, by category", "%s", g.Gap.ByCategory.Signed())
-	add("its sign", "positive in %d, negative in %d; sign test p = %s", g.Gap.Positive, g.Gap.Negative, formatP(g.Gap.SignP))
+	add("its sign", "positive in %d, negative in %d; sign test p = %s", g.Gap.Positive, g.Gap.Negative, metric.FormatP(g.Gap.SignP))
 	for _, q := range []struct {
 		name string
 		of   *stats.Spearman
@@ -181,7 +180,7 @@ func (r *Report) gridTable() report.Table {
 		if q.of == nil {
 			add(q.name, "%s", metric.Undefined)
 		} else {
-			add(q.name, "Spearman %s [%s, %s], p = %s", metric.FormatSigned(q.of.Rho), metric.Format(q.of.Low), metric.Format(q.of.High), formatP(q.of.P))
+			add(q.name, "Spearman %s [%s, %s], p = %s", metric.FormatSigned(q.of.Rho), metric.Format(q.of.Low), metric.Format(q.of.High), metric.FormatP(q.of.P))
 		}
 	}
 	return t
@@ -267,12 +266,4 @@ func (r *Report) notes() []string {
 		notes = append(notes, "Without --oracle the grid was not evaluated on the held-out half, and the best configuration there is not known.")
 	}
 	return notes
-}
-
-// formatP writes a p-value with three digits, or as a power of ten.
-func formatP(p float64) string {
-	if p >= 0.001 {
-		return metric.Format(p)
-	}
-	return strings.Replace(strconv.FormatFloat(p, 'e', 1, 64), "-", "−", 1)
 }
