@@ -161,11 +161,15 @@ func TestScoreAndSteering(t *testing.T) {
 			}
 		}
 	}
-	_, residuals, err := s.Residuals(ctx, list, []Steering{{layer, ProjectOut, 1, direction}}, []int{layer, EmbeddingLayer}, true)
+	var ends []Sequence
+	for _, r := range list {
+		ends = append(ends, r.Ends()...)
+	}
+	residuals, _, err := s.Residuals(ctx, ends, []Steering{{layer, ProjectOut, 1, direction}}, []int{layer, EmbeddingLayer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * len(list) {
+	for i := range ends {
 		along, length := 0.0, 0.0
 		for k, x := range residuals.At(i, 0) {
 			along += float64(x) * float64(direction[k])

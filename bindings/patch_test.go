@@ -26,11 +26,7 @@ func TestPatchedByReplayEqualsFullPasses(t *testing.T) {
 	ctx := context.Background()
 	noise := Noise{Positions: []int{4, 5}, Strength: 0.3, Seed: 3}
 	layers := []int{0, 3, 7, 11, 15, 19, 23, 26, 28, 29}
-	var ends []Request
-	for _, p := range noise.Positions {
-		ends = append(ends, Request{Prompt: request.Prompt[:p+1], Continuations: [][]Token{request.Prompt[:1]}})
-	}
-	_, clean, err := byPasses.Residuals(ctx, ends, nil, layers, false)
+	clean, _, err := byPasses.Residuals(ctx, []Sequence{{request.Prompt, noise.Positions}}, nil, layers)
 	if err != nil {
 		t.Fatal(err)
 	}

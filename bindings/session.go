@@ -194,8 +194,33 @@ func cancellable(ctx context.Context, f func(*C.plumb_cancel) error) error {
 // Score returns the log-probabilities of the requests' continuations under the steering, and how many token rows were
 // computed for them. Cancelling ctx ends it within one batch, with ctx's error.
 func (s *Session) Score(ctx context.Context, requests []Request, steering []Steering) ([]Score, int, error) {
-	scores, _, rows, err := s.run(ctx, requests, steering, nil, false)
-	return scores, rows, err
+	if len(requests) == 0 {
+		return nil, 0, nil
+	}
+	f, err := flatten(requests)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.release()
+	steer, nSteer, err := s.pinSteering(steering, &f.pinner)
+	if err != nil {
+		return nil, 0, err
+	}
+	logprobs := make([]float32, f.nContTokens)
+	statuses := make([]int32, len(requests))
+	var computed C.int64_t
+	err = cancellable(ctx, func(cancel *C.plumb_cancel) error {
+		var e C.plumb_error
+		if C.plumb_session_score(s.c, &f.c, steer, nSteer, cancel, (*C.float)(&logprobs[0]), (*C.int32_t)(&statuses[0]),
+			&computed, &e) != C.PLUMB_OK {
+			return errorOf(&e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return s.scores(requests, logprobs, statuses), int(computed), nil
 }
 
 // ScoreSets is Score under each of several steerings: its i-th result is that under sets[i], nil meaning none. It takes less
@@ -235,84 +260,6 @@ func (s *Session) ScoreSets(ctx context.Context, requests []Request, sets [][]St
 	return scores, nil
 }
 
-// Residuals are residual streams of sequences: At(i, l) is that of sequence i after the l-th of the layers asked for.
-type Residuals struct {
-	data   []float32
-	layers int
-	width  int
-}
-
-// At returns the residual stream of sequence i after the l-th layer asked for. It is a part of r.
-func (r *Residuals) At(i, l int) []float32 {
-	start := (i*r.layers + l) * r.width
-	return r.data[start : start+r.width]
-}
-
-// Sequence returns the residual streams of sequence i after all layers asked for, one after the other. It is a part of r.
-func (r *Residuals) Sequence(i int) []float32 {
-	size := r.layers * r.width
-	return r.data[i*size : (i+1)*size]
-}
-
-// Residuals scores the requests and reads the residual stream after each of the layers: at the last token of every
-// continuation, in order over all requests, if atContinuation; else at the last token of every prompt. The rows of a request
-// whose Score has an Err are zero.
-func (s *Session) Residuals(ctx context.Context, requests []Request, steering []Steering, layers []int, atContinuation bool) ([]Score, *Residuals, error) {
-	if len(layers) == 0 {
-		return nil, nil, &Error{StatusInvalid, "no layer to read"}
-	}
-	scores, residuals, _, err := s.run(ctx, requests, steering, layers, atContinuation)
-	return scores, residuals, err
-}
-
-func (s *Session) run(ctx context.Context, requests []Request, steering []Steering, layers []int, atContinuation bool) ([]Score, *Residuals, int, error) {
-	if len(requests) == 0 {
-		return nil, &Residuals{}, 0, nil
-	}
-	f, err := flatten(requests)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	defer f.release()
-	steer, nSteer, err := s.pinSteering(steering, &f.pinner)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	logprobs := make([]float32, f.nContTokens)
-	statuses := make([]int32, len(requests))
-	var computed C.int64_t
-	var residuals *Residuals
-	err = cancellable(ctx, func(cancel *C.plumb_cancel) error {
-		var e C.plumb_error
-		var status C.plumb_status
-		lp, st := (*C.float)(&logprobs[0]), (*C.int32_t)(&statuses[0])
-		if layers == nil {
-			status = C.plumb_session_score(s.c, &f.c, steer, nSteer, cancel, lp, st, &computed, &e)
-		} else {
-			n := len(requests)
-			if atContinuation {
-				n = f.continuations
-			}
-			residuals = &Residuals{layers: len(layers), width: s.model.Info().Width}
-			residuals.data = make([]float32, n*residuals.layers*residuals.width)
-			numbers := make([]C.int32_t, len(layers))
-			for i, l := range layers {
-				numbers[i] = C.int32_t(l)
-			}
-			status = C.plumb_session_residuals(s.c, &f.c, steer, nSteer, &numbers[0], C.int32_t(len(layers)),
-				C.bool(atContinuation), cancel, lp, st, (*C.float)(&residuals.data[0]), &e)
-		}
-		if status != C.PLUMB_OK {
-			return errorOf(&e)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	return s.scores(requests, logprobs, statuses), residuals, int(computed), nil
-}
-
 func (s *Session) scores(requests []Request, logprobs []float32, statuses []int32) []Score {
 	scores := make([]Score, len(requests))
 	at := 0
@@ -321,17 +268,24 @@ func (s *Session) scores(requests []Request, logprobs []float32, statuses []int3
 			scores[i].LogProbs = append(scores[i].LogProbs, logprobs[at:at+len(c):at+len(c)])
 			at += len(c)
 		}
-		switch Status(statuses[i]) {
-		case StatusTooLong:
-			longest := 0
-			for _, c := range r.Continuations {
-				longest = max(longest, len(c))
-			}
-			scores[i] = Score{Err: &Error{StatusTooLong, fmt.Sprintf("prompt and continuation are %d tokens; the context holds %d",
-				len(r.Prompt)+longest, s.Layout().Context)}}
-		case StatusNotFinite:
-			scores[i] = Score{Err: &Error{StatusNotFinite, "the model's output is not a number (a strength beyond what it bears?)"}}
+		longest := 0
+		for _, c := range r.Continuations {
+			longest = max(longest, len(c))
+		}
+		if err := s.statusError(statuses[i], "prompt and continuation are", len(r.Prompt)+longest); err != nil {
+			scores[i] = Score{Err: err}
 		}
 	}
 	return scores
+}
+
+// statusError is what a request's or a sequence's status says; nil for one that is well.
+func (s *Session) statusError(status int32, what string, tokens int) error {
+	switch Status(status) {
+	case StatusTooLong:
+		return &Error{StatusTooLong, fmt.Sprintf("%s %d tokens; the context holds %d", what, tokens, s.Layout().Context)}
+	case StatusNotFinite:
+		return &Error{StatusNotFinite, "the model's output is not a number (a strength beyond what it bears?)"}
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -69,21 +68,30 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 }
 
 // shifts are d_j at the boundaries between the words of a text, φ of a segment being the mean of its tokens' vectors, of length
-// 1. An encoder embeds each segment alone; a causal model, whose first token is like no other, the whole text, once.
+// 1 (their sum will do: only its direction counts). An encoder embeds each segment alone; a causal model, whose first token is
+// like no other, the whole text, once.
 func (s *segmenter) shifts(ctx context.Context, text string, tokens dialect.Tokens) ([]float64, error) {
 	ends := wordEnds(text)
 	shifts := make([]float64, len(ends)-1)
-	for i := range shifts {
-		at, _ := slices.BinarySearch(tokens.Word, i+1)
-		left, right := tokens.States[:at], tokens.States[at:]
-		if s.encoder != nil {
+	if s.encoder != nil {
+		for i := range shifts {
 			sides, err := s.embed(ctx, text[:ends[i]], strings.TrimSpace(text[ends[i]:]))
 			if err != nil {
 				return nil, err
 			}
-			left, right = s.states(sides[0]), s.states(sides[1])
+			shifts[i] = dialect.Shift(sum(s.states(sides[0])), sum(s.states(sides[1])))
 		}
-		shifts[i] = dialect.Shift(meanState(left), meanState(right))
+		return shifts, nil
+	}
+	right := sum(tokens.States)
+	left := make([]float64, len(right))
+	at := 0
+	for i := range shifts {
+		for ; at < len(tokens.Word) && tokens.Word[at] <= i; at++ {
+			floats.Add(left, tokens.States[at])
+			floats.Sub(right, tokens.States[at])
+		}
+		shifts[i] = dialect.Shift(left, right)
 	}
 	return shifts, nil
 }
@@ -111,16 +119,15 @@ func (s *segmenter) tokens(x *embedded) (dialect.Tokens, error) {
 	return out, err
 }
 
-func meanState(states [][]float64) []float64 {
+func sum(states [][]float64) []float64 {
 	if len(states) == 0 {
 		return nil
 	}
-	mean := make([]float64, len(states[0]))
+	total := make([]float64, len(states[0]))
 	for _, state := range states {
-		floats.Add(mean, state)
+		floats.Add(total, state)
 	}
-	floats.Scale(1/float64(len(states)), mean)
-	return mean
+	return total
 }
 
 // unit is a state as a vector of length 1.

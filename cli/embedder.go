@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -160,42 +161,36 @@ func (e *embedder) embed(ctx context.Context, texts ...string) ([]*embedded, err
 
 // readLayer fills in the vectors of a causal model.
 func (e *embedder) readLayer(ctx context.Context, list []*embedded) error {
-	var requests []bindings.Request
+	var sequences []bindings.Sequence
 	for _, x := range list {
-		// in more than one graph, every token's state would cost the whole text before it
-		if most := e.session.Layout().BatchRows; len(x.tokens) > most {
-			return &textError{fmt.Errorf("the text is %s tokens; one of up to %s can be read", report.Thousands(len(x.tokens)), report.Thousands(most))}
+		if len(x.tokens) > 0 {
+			sequences = append(sequences, everywhere(x.tokens))
 		}
-		requests = append(requests, prefixes(x.tokens)...)
 	}
-	if len(requests) == 0 {
-		return nil
-	}
-	scores, residuals, err := e.session.Residuals(ctx, requests, nil, []int{e.layer}, false)
+	states, errs, err := e.session.Residuals(ctx, sequences, nil, []int{e.layer})
 	if err != nil {
 		return err
+	}
+	if err := cmp.Or(errs...); err != nil {
+		return &textError{err}
 	}
 	at := 0
 	for _, x := range list {
 		for range x.tokens {
-			if scores[at].Err != nil {
-				return &textError{scores[at].Err}
-			}
-			x.vectors = append(x.vectors, residuals.At(at, 0))
+			x.vectors = append(x.vectors, states.At(at, 0))
 			at++
 		}
 	}
 	return nil
 }
 
-// prefixes are requests that end at every token of a sequence; in a trie each token is one row. What would follow is of no
-// interest.
-func prefixes(sequence []bindings.Token) []bindings.Request {
-	requests := make([]bindings.Request, len(sequence))
-	for i := range sequence {
-		requests[i] = bindings.Request{Prompt: sequence[:i+1], Continuations: [][]bindings.Token{sequence[:1]}}
+// everywhere is a sequence that is read at each of its tokens.
+func everywhere(tokens []bindings.Token) bindings.Sequence {
+	all := bindings.Sequence{Tokens: tokens}
+	for i := range tokens {
+		all.Positions = append(all.Positions, i)
 	}
-	return requests
+	return all
 }
 
 // words are the words that the text's own tokens stand in, counted from 0; −1 for a token of white space. A token that

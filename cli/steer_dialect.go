@@ -183,7 +183,7 @@ func fitDialect(ctx context.Context, m *scoringModel, task *dialectTask, layers 
 }
 
 func addPair(ctx context.Context, fit *steer.DialectFit, m *scoringModel, layers []int, p *dialect.Pair) (unusable, err error) {
-	var requests []bindings.Request
+	var ends []bindings.Sequence
 	for _, context := range []string{p.Segments.AAE.Context, p.Segments.SAE.Context} {
 		prompt, err := m.tokens.tokens(context)
 		if err != nil {
@@ -192,14 +192,14 @@ func addPair(ctx context.Context, fit *steer.DialectFit, m *scoringModel, layers
 		if len(prompt) == 0 {
 			return errors.New("the context has no tokens"), nil
 		}
-		requests = append(requests, bindings.Request{Prompt: prompt, Continuations: [][]bindings.Token{prompt[:1]}})
+		ends = append(ends, bindings.EndOf(prompt))
 	}
-	scores, states, err := m.session.Residuals(ctx, requests, nil, layers, false)
+	states, errs, err := m.session.Residuals(ctx, ends, nil, layers)
 	if err != nil {
 		return nil, err
 	}
-	if bad := cmp.Or(scores[0].Err, scores[1].Err); bad != nil {
+	if bad := cmp.Or(errs...); bad != nil {
 		return bad, nil
 	}
-	return nil, fit.Add(states.Sequence(0), states.Sequence(1))
+	return nil, fit.Add(states.Layers(0), states.Layers(1))
 }

@@ -63,9 +63,8 @@ func TestTracingIdentities(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := len(request.Prompt) - 4
-	ends := prefixes(request.Prompt)
 	layers := []int{bindings.EmbeddingLayer, 0, 1}
-	_, states, err := session.Residuals(ctx, ends, nil, layers, false)
+	states, _, err := session.Residuals(ctx, []bindings.Sequence{everywhere(request.Prompt)}, nil, layers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -512,18 +512,22 @@ func (f *fitter) fitActivations(ctx context.Context, items []fitItem, leftOut ma
 	}
 	done := 0
 	err = f.inChunks(items, func(chunk []fitItem, requests []bindings.Request) error {
-		scores, residuals, err := f.session.Residuals(ctx, requests, nil, f.layers, true)
+		var ends []bindings.Sequence
+		for _, r := range requests {
+			ends = append(ends, r.Ends()...)
+		}
+		residuals, errs, err := f.session.Residuals(ctx, ends, nil, f.layers)
 		if err != nil {
 			return err
 		}
 		for i, item := range chunk {
 			stratum := strata[done]
 			done++
-			if scores[i].Err != nil {
-				leftOut[scores[i].Err.Error()]++
+			if err := cmp.Or(errs[3*i : 3*i+3]...); err != nil {
+				leftOut[err.Error()]++
 				continue
 			}
-			if err := activations.Add(item.sample(func(option int) []float32 { return residuals.Sequence(3*i + option) }), stratum); err != nil {
+			if err := activations.Add(item.sample(func(option int) []float32 { return residuals.Layers(3*i + option) }), stratum); err != nil {
 				return err
 			}
 		}
@@ -579,7 +583,7 @@ func (f *fitter) fitGradients(ctx context.Context, items []fitItem, leftOut map[
 				leftOut[errs[i].Error()]++
 				continue
 			}
-			if err := gradients.Add(item.sample(func(option int) []float32 { return rows.Sequence(3*i + option) })); err != nil {
+			if err := gradients.Add(item.sample(func(option int) []float32 { return rows.Layers(3*i + option) })); err != nil {
 				return err
 			}
 		}

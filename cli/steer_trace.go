@@ -194,19 +194,15 @@ func (t *tracer) sites(ctx context.Context, context string, continuation [2]stri
 	for l := range t.model.Info().Layers {
 		layers = append(layers, l)
 	}
-	var ends []bindings.Request
-	for _, p := range positions {
-		ends = append(ends, bindings.Request{Prompt: request.Prompt[:p+1], Continuations: [][]bindings.Token{request.Prompt[:1]}})
-	}
-	scores, clean, err := t.session.Residuals(ctx, ends, nil, layers, false)
+	clean, errs, err := t.session.Residuals(ctx, []bindings.Sequence{{Tokens: request.Prompt, Positions: positions}}, nil, layers)
 	if err != nil {
 		return bindings.Score{}, nil, err
 	}
+	if errs[0] != nil {
+		return bindings.Score{}, nil, errs[0]
+	}
 	var embeddings []float32
 	for i := range positions {
-		if scores[i].Err != nil {
-			return bindings.Score{}, nil, scores[i].Err
-		}
 		embeddings = append(embeddings, clean.At(i, 0)...)
 	}
 	sigma := dialect.NoiseFactor * deviation(embeddings)

@@ -161,6 +161,9 @@ bool plumb_hooks::asked(const ggml_tensor * tensor) {
     if (!has_plan) {
         return false;
     }
+    if (stopped) {
+        return true; // the rest of the graph, on another device, ends at once
+    }
     if (is_embedding(tensor)) {
         // some models read the tokens again, for embeddings of each layer: only the first reading is the residual stream's
         if (progress.n_graphs > 0 && !progress.layer_seen) {
@@ -196,16 +199,29 @@ void plumb_hooks::check_tokens(const ggml_tensor * leaf) {
     }
 }
 
-void plumb_hooks::computed(ggml_tensor * tensor) {
+bool plumb_hooks::computed(ggml_tensor * tensor) {
+    if (stopped) {
+        return false;
+    }
     const int32_t layer = tensor == embedding ? PLUMB_LAYER_EMBEDDING : layer_of(tensor->name);
     if (!problem.empty() || layer >= n_layer) {
-        return;
+        return true;
     }
     plumb_error error;
     if (plumb::guarded(&error, [&] { apply(tensor, layer); }) != PLUMB_OK) {
         problem = error.message;
     }
     fired[layer + 1]++;
+    stopped = layer == stop_after;
+    return !stopped;
+}
+
+void plumb_hooks::stop_after_plan() {
+    for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < n_layer; layer++) {
+        if (wants(layer)) {
+            stop_after = layer;
+        }
+    }
 }
 
 // Which row of the batch each row of the tensor is. Empty if the plan is not about a batch.
@@ -326,8 +342,7 @@ bool plumb_hooks_eval(struct ggml_tensor * tensor, bool ask, void * user_data) {
     if (ask) {
         return hooks->asked(tensor);
     }
-    hooks->computed(tensor);
-    return true;
+    return hooks->computed(tensor);
 }
 
 plumb_status plumb_hooks_begin(plumb_hooks * hooks, const plumb_hook * plan, size_t n_hooks,
@@ -348,6 +363,8 @@ plumb_status plumb_hooks_begin(plumb_hooks * hooks, const plumb_hook * plan, siz
             hooks->tokens.assign(batch->tokens, batch->tokens + batch->n_rows);
         }
         hooks->progress = {};
+        hooks->stop_after.reset();
+        hooks->stopped = false;
         hooks->problem.clear();
         std::fill(hooks->fired.begin(), hooks->fired.end(), 0);
     });

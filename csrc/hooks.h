@@ -9,6 +9,7 @@
 #include "plumb.h"
 #include "row_ops.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,16 @@ struct plumb_hooks {
     std::vector<int32_t>                          tokens; // of the batch's rows
     plumb::graph_progress                         progress;
     std::string                                   problem; // the first thing that went wrong while decoding
+    std::optional<int32_t>                        stop_after; // the layer that the graph may end after
+    bool                                          stopped = false;
     plumb::row_ops                                ops;
 
     bool wants(int32_t layer) const { return !plan[layer + 1].empty(); }
     bool asked(const ggml_tensor * tensor);
-    void computed(ggml_tensor * tensor);
+    bool computed(ggml_tensor * tensor); // false: the graph may end here
+
+    // Lets the graph of this plan's one decode end after the highest layer that is hooked: its logits are then not computed.
+    void stop_after_plan();
 
     // Does what the plan says of a layer to its residual stream, wherever that is kept. Throws failure.
     void apply(ggml_tensor * tensor, int32_t layer);

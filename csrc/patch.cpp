@@ -129,7 +129,7 @@ void patch_job::run() {
         n_scored += n;
     }
     if (session.params.use_trie) {
-        trie all(false);
+        trie all;
         all.add(request);
         const trie_layout rows = all.layout();
         if (!decode_once_and_replay(rows)) {
@@ -137,7 +137,7 @@ void patch_job::run() {
         }
     } else {
         for (size_t c = 0; c < request.continuations.size(); c++) {
-            trie alone(false);
+            trie alone;
             alone.add(request, c);
             decode_runs(alone.layout());
         }

@@ -243,13 +243,23 @@ plumb_status plumb_session_score_sets(plumb_session * session, const plumb_reque
                                       const plumb_steering_set * sets, size_t n_sets, plumb_cancel * cancel,
                                       float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error);
 
-// Reads the residual stream after each of n_layers layers (PLUMB_LAYER_EMBEDDING counts as one), while scoring as above.
-// Sequences are read at the last token of every continuation if at_continuation, else at the last token of every prompt.
-// out gets n_layers * n_embd floats a continuation, or a request: out[sequence][layer][component].
-plumb_status plumb_session_residuals(plumb_session * session, const plumb_requests * requests,
+// Token sequences laid end to end, and the positions that each is read at.
+typedef struct plumb_sequences {
+    int32_t         n_sequences;
+    const int32_t * n_tokens;    // of each sequence, >= 1
+    const int32_t * tokens;
+    const int32_t * n_positions; // of each sequence, >= 1
+    const int32_t * positions;   // ascending indices into their sequence
+} plumb_sequences;
+
+// Reads the residual stream after each of n_layers layers (PLUMB_LAYER_EMBEDDING counts as one) under the steering, batch by
+// batch; blocks above the highest of the layers are not computed. out gets n_layers * n_embd floats a position, in order over
+// all sequences: out[position][layer][component]. statuses gets a plumb_status a sequence, as in scoring: what is read of one
+// that is not PLUMB_OK is meaningless.
+plumb_status plumb_session_residuals(plumb_session * session, const plumb_sequences * sequences,
                                      const plumb_steering * steering, size_t n_steering, const int32_t * layers,
-                                     int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
-                                     int32_t * statuses, float * out, plumb_error * error);
+                                     int32_t n_layers, plumb_cancel * cancel, int32_t * statuses, float * out,
+                                     plumb_error * error);
 
 // Gaussian noise on the embeddings of some of a prompt's tokens: the i-th of them gets strength times the i-th vector of
 // the seed.

@@ -12,17 +12,12 @@ namespace plumb {
 
 namespace {
 
-bool fits(const plumb_session & session, const trie::size & size) {
-    return size.n_rows <= session.params.n_batch_rows && size.n_outputs <= session.n_outputs_max &&
-           size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
-}
-
 // Tokens from the first of the prompt to the last that is computed.
-int32_t longest_path(const request_view & request, bool with_ends) {
+int32_t longest_path(const request_view & request) {
     int32_t longest = 0;
     for (const auto & [tokens, n] : request.continuations) {
         (void) tokens;
-        longest = std::max(longest, request.n_prompt + n - (with_ends ? 0 : 1));
+        longest = std::max(longest, request.n_prompt + n - 1);
     }
     return longest;
 }
@@ -46,21 +41,42 @@ void mark_not_finite(const std::vector<request_view> & requests, size_t from, in
 
 } // namespace
 
-int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
-                                 bool with_ends) {
+bool fits_one_graph(const plumb_session & session, const trie::size & size) {
+    return size.n_rows <= session.params.n_batch_rows && size.n_outputs <= session.n_outputs_max &&
+           size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
+}
+
+int32_t end_of_graph(const plumb_session & session, const trie_layout & layout, int32_t begin) {
+    int32_t end       = begin;
+    int32_t n_outputs = 0;
+    while (end < layout.n_rows() && end - begin < session.params.n_batch_rows &&
+           n_outputs + layout.logits[end] <= session.n_outputs_max) {
+        n_outputs += layout.logits[end++];
+    }
+    return end;
+}
+
+int32_t count_that_share_a_batch(const plumb_session & session, size_t n_left,
+                                 const std::function<void(trie &, size_t)> & add) {
     if (!session.params.use_trie) {
         return 1;
     }
-    trie    batch(with_ends);
+    trie    batch;
     int32_t n = 0;
-    while (from + n < requests.size()) {
-        batch.add(requests[from + n]);
-        if (!fits(session, batch.current())) {
+    while ((size_t) n < n_left) {
+        add(batch, n);
+        if (!fits_one_graph(session, batch.current())) {
             break;
         }
         n++;
     }
     return std::max(n, 1);
+}
+
+int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests,
+                                 size_t from) {
+    return count_that_share_a_batch(session, requests.size() - from,
+                                    [&](trie & batch, size_t i) { batch.add(requests[from + i]); });
 }
 
 std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering) {
@@ -75,41 +91,29 @@ std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steeri
 }
 
 void score_job::run() {
-    const bool with_ends = residuals && residuals->at_continuation;
     for (size_t from = 0; from < requests.size();) {
-        const int32_t        n = count_that_share_a_batch(session, requests, from, with_ends);
-        trie                 batch(with_ends);
-        std::vector<int32_t> ends; // which sequence's residual stream each end of the batch is
+        const int32_t n = count_that_share_a_batch(session, requests, from);
+        trie          batch;
         for (int32_t r = (int32_t) from; r < (int32_t) from + n; r++) {
-            const request_view & request  = requests[r];
-            const bool           too_long = longest_path(request, with_ends) > session.params.n_ctx;
+            const bool too_long = longest_path(requests[r]) > session.params.n_ctx;
             for (const steered_scores & to : steerings) {
                 to.statuses[r] = too_long ? PLUMB_TOO_LONG : PLUMB_OK;
             }
-            if (too_long) {
-                continue;
+            if (!too_long) {
+                batch.add(requests[r]);
             }
-            if (with_ends) {
-                for (size_t c = 0; c < request.continuations.size(); c++) {
-                    ends.push_back(request.first_continuation + (int32_t) c);
-                }
-            } else {
-                ends.push_back(r);
-            }
-            batch.add(request);
         }
         const trie::size size  = batch.current();
         const bool       whole = session.params.use_trie && size.n_rows <= session.params.n_ctx &&
                            size.n_sequences <= (int32_t) llama_n_seq_max(session.context.get());
         if (size.n_rows > 0 && whole) {
-            score(batch, ends);
+            score(batch);
         } else if (size.n_rows > 0) {
             // one request whose continuations cannot be in the cache together, or a model without tries
-            const request_view & request = requests[from];
-            for (size_t c = 0; c < request.continuations.size(); c++) {
-                trie alone(with_ends);
-                alone.add(request, c);
-                score(alone, { with_ends ? request.first_continuation + (int32_t) c : (int32_t) from });
+            for (size_t c = 0; c < requests[from].continuations.size(); c++) {
+                trie alone;
+                alone.add(requests[from], c);
+                score(alone);
             }
         }
         for (const steered_scores & to : steerings) {
@@ -119,56 +123,22 @@ void score_job::run() {
     }
 }
 
-void score_job::score(const trie & t, const std::vector<int32_t> & ends) {
+void score_job::score(const trie & t) {
     const trie_layout layout = t.layout();
     if (steerings.size() > 1 && score_by_replay(layout)) {
         return;
     }
     for (const steered_scores & to : steerings) {
-        score(layout, ends, to);
+        score(layout, to);
     }
 }
 
-// Decodes the trie, in graphs of at most n_batch_rows rows, and puts its log-probabilities and residual streams where they
-// belong. ends: for each continuation's end (or each request's prompt end) of the trie, the index of its residual streams.
-void score_job::score(const trie_layout & layout, const std::vector<int32_t> & ends, const steered_scores & to) {
+// Decodes the trie, in graphs of at most n_batch_rows rows, and puts its log-probabilities where they belong.
+void score_job::score(const trie_layout & layout, const steered_scores & to) {
     llama_memory_clear(llama_get_memory(session.context.get()), false);
-
-    const std::vector<int32_t> * end_rows = nullptr;
-    if (residuals) {
-        end_rows = residuals->at_continuation ? &layout.continuation_end : &layout.prompt_end;
-    }
-    const size_t n_embd = session.hooks->n_embd;
     for (int32_t begin = 0; begin < layout.n_rows();) {
-        int32_t end       = begin;
-        int32_t n_outputs = 0;
-        while (end < layout.n_rows() && end - begin < session.params.n_batch_rows &&
-               n_outputs + layout.logits[end] <= session.n_outputs_max) {
-            n_outputs += layout.logits[end++];
-        }
-        std::vector<int32_t> rows; // of this graph that are read, ascending; sequences may end in the same row
-        if (residuals) {
-            for (int32_t row : *end_rows) {
-                if (row >= begin && row < end) {
-                    rows.push_back(row - begin);
-                }
-            }
-            std::sort(rows.begin(), rows.end());
-            rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-        }
-        std::vector<float> read(residuals ? rows.size() * residuals->n_layers * n_embd : 0);
-        decode(layout, begin, end, to, rows, read);
-        for (size_t e = 0; residuals && e < ends.size(); e++) {
-            const int32_t row = (*end_rows)[e];
-            if (row < begin || row >= end) {
-                continue;
-            }
-            const size_t i = std::lower_bound(rows.begin(), rows.end(), row - begin) - rows.begin();
-            for (int32_t l = 0; l < residuals->n_layers; l++) {
-                const float * from = read.data() + (l * rows.size() + i) * n_embd;
-                std::copy(from, from + n_embd, residuals->out + ((size_t) ends[e] * residuals->n_layers + l) * n_embd);
-            }
-        }
+        const int32_t end = end_of_graph(session, layout, begin);
+        decode(layout, begin, end, to);
         begin = end;
     }
 }
@@ -249,20 +219,8 @@ void log_probabilities(const plumb_session & session, const trie_layout & layout
     log_probabilities(session, layout, 0, layout.n_rows(), rows, out);
 }
 
-void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
-                       const std::vector<int32_t> & read_rows, std::vector<float> & read) {
-    // steering acts first, so that what is read is the steered residual stream
-    std::vector<plumb_hook> plan = plan_of(to.steering, to.n_steering);
-    for (int32_t l = 0; residuals && !read_rows.empty() && l < residuals->n_layers; l++) {
-        plumb_hook h = {};
-        h.layer      = residuals->layers[l];
-        h.op         = PLUMB_HOOK_READ;
-        h.rows       = read_rows.data();
-        h.n_rows     = (int32_t) read_rows.size();
-        h.out        = read.data() + l * read_rows.size() * session.hooks->n_embd;
-        plan.push_back(h);
-    }
-    decode_rows(session, layout, begin, end, plan, to.logprobs);
+void score_job::decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to) {
+    decode_rows(session, layout, begin, end, plan_of(to.steering, to.n_steering), to.logprobs);
     n_computed += end - begin;
 }
 
@@ -277,6 +235,9 @@ void decode_rows(plumb_session & session, const trie_layout & layout, int32_t be
     if (plumb_hooks_begin(session.hooks.get(), plan.data(), plan.size(), &rows, &error) != PLUMB_OK) {
         throw failure((plumb_status) error.status, error.message);
     }
+    if (!logprobs) {
+        session.hooks->stop_after_plan();
+    }
     const int32_t status = llama_decode(session.context.get(), owned.batch);
     if (status == 2 || is_cancelled(session.cancel)) {
         llama_memory_clear(llama_get_memory(session.context.get()), true);
@@ -289,6 +250,9 @@ void decode_rows(plumb_session & session, const trie_layout & layout, int32_t be
     }
     if (plumb_hooks_end(session.hooks.get(), &error) != PLUMB_OK) {
         throw failure((plumb_status) error.status, error.message);
+    }
+    if (!logprobs) {
+        return;
     }
     std::vector<const float *> logits;
     for (int32_t i = 0; i < end - begin; i++) {

@@ -64,8 +64,7 @@ bool score_job::score_by_replay(const trie_layout & layout) {
     session.recording = &recorded;
     try {
         llama_memory_clear(llama_get_memory(session.context.get()), false);
-        std::vector<float> no_read;
-        decode(layout, 0, layout.n_rows(), *decoded, {}, no_read);
+        decode(layout, 0, layout.n_rows(), *decoded);
         session.recording = nullptr;
     } catch (...) {
         session.recording = nullptr;

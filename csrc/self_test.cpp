@@ -77,12 +77,14 @@ void read_every_layer(plumb_session * session, const plumb_model & model, const 
     for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < llama_model_n_layer(model.llama); layer++) {
         layers.push_back(layer);
     }
-    const plumb_requests requests = p.requests();
-    std::vector<float>   logprobs(11), out(2 * layers.size() * llama_model_n_embd(model.llama));
-    std::vector<int32_t> statuses(2);
-    plumb_error          error;
-    if (plumb_session_residuals(session, &requests, nullptr, 0, layers.data(), (int32_t) layers.size(), false, nullptr,
-                                logprobs.data(), statuses.data(), out.data(), &error) != PLUMB_OK) {
+    const plumb_requests  requests  = p.requests();
+    const int32_t         last      = requests.n_prompt[0] - 1, one = 1;
+    const plumb_sequences sequences = { 1, requests.n_prompt, requests.tokens, &one, &last };
+    std::vector<float>    out(layers.size() * llama_model_n_embd(model.llama));
+    int32_t               result = PLUMB_OK;
+    plumb_error           error;
+    if (plumb_session_residuals(session, &sequences, nullptr, 0, layers.data(), (int32_t) layers.size(), nullptr,
+                                &result, out.data(), &error) != PLUMB_OK) {
         throw plumb::failure((plumb_status) error.status, error.message);
     }
 }

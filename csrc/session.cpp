@@ -123,17 +123,17 @@ plumb_status plumb_session_batch(const plumb_session * session, const plumb_requ
                                  plumb_error * error) {
     return plumb::guarded(error, [&] {
         const auto views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
-        *n               = views.empty() ? 0 : plumb::count_that_share_a_batch(*session, views, 0, false);
+        *n               = views.empty() ? 0 : plumb::count_that_share_a_batch(*session, views, 0);
     });
 }
 
 static plumb_status score(plumb_session * session, const plumb_requests * requests,
-                          std::vector<plumb::steered_scores> steerings, plumb_cancel * cancel,
-                          const plumb::residual_request * residuals, int64_t * n_computed, plumb_error * error) {
+                          std::vector<plumb::steered_scores> steerings, plumb_cancel * cancel, int64_t * n_computed,
+                          plumb_error * error) {
     session->cancel           = cancel;
     const plumb_status status = plumb::guarded(error, [&] {
         const auto       views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
-        plumb::score_job job   = { *session, views, std::move(steerings), residuals };
+        plumb::score_job job   = { *session, views, std::move(steerings) };
         job.run();
         if (n_computed) {
             *n_computed = job.n_computed;
@@ -146,8 +146,7 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
 plumb_status plumb_session_score(plumb_session * session, const plumb_requests * requests,
                                  const plumb_steering * steering, size_t n_steering, plumb_cancel * cancel,
                                  float * logprobs, int32_t * statuses, int64_t * n_computed, plumb_error * error) {
-    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, nullptr, n_computed,
-                 error);
+    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, n_computed, error);
 }
 
 plumb_status plumb_session_score_sets(plumb_session * session, const plumb_requests * requests,
@@ -164,14 +163,5 @@ plumb_status plumb_session_score_sets(plumb_session * session, const plumb_reque
         steerings.push_back(
             { sets[i].steering, sets[i].n_steering, logprobs + i * n_tokens, statuses + i * requests->n_requests });
     }
-    return score(session, requests, std::move(steerings), cancel, nullptr, n_computed, error);
-}
-
-plumb_status plumb_session_residuals(plumb_session * session, const plumb_requests * requests,
-                                     const plumb_steering * steering, size_t n_steering, const int32_t * layers,
-                                     int32_t n_layers, bool at_continuation, plumb_cancel * cancel, float * logprobs,
-                                     int32_t * statuses, float * out, plumb_error * error) {
-    const plumb::residual_request residuals = { layers, n_layers, at_continuation, out };
-    return score(session, requests, { { steering, n_steering, logprobs, statuses } }, cancel, &residuals, nullptr,
-                 error);
+    return score(session, requests, std::move(steerings), cancel, n_computed, error);
 }

@@ -31,14 +31,6 @@ struct plumb_session {
 
 namespace plumb {
 
-// Which sequence ends are read, and where the residual streams go.
-struct residual_request {
-    const int32_t * layers;
-    int32_t         n_layers;
-    bool            at_continuation;
-    float *         out;
-};
-
 // A steering, and where the scores under it go.
 struct steered_scores {
     const plumb_steering * steering;
@@ -47,23 +39,38 @@ struct steered_scores {
     int32_t *              statuses;
 };
 
-// Scores requests under each of the steerings, and reads residual streams on the way if there is a residual_request (then
-// there is one steering).
+// Scores requests under each of the steerings.
 struct score_job {
     plumb_session &                   session;
     const std::vector<request_view> & requests;
     std::vector<steered_scores>       steerings;
-    const residual_request *          residuals; // may be null
     int64_t                           n_computed = 0;
 
     void run();
 
   private:
-    void score(const trie & t, const std::vector<int32_t> & sequence_of_end);
-    void score(const trie_layout & layout, const std::vector<int32_t> & sequence_of_end, const steered_scores & to);
+    void score(const trie & t);
+    void score(const trie_layout & layout, const steered_scores & to);
     bool score_by_replay(const trie_layout & layout);
-    void decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to,
-                const std::vector<int32_t> & read_rows, std::vector<float> & read);
+    void decode(const trie_layout & layout, int32_t begin, int32_t end, const steered_scores & to);
+};
+
+// Reads residual streams of sequences under a steering.
+struct read_job {
+    plumb_session &                    session;
+    const std::vector<sequence_view> & sequences;
+    const plumb_steering *             steering;
+    size_t                             n_steering;
+    const int32_t *                    layers;
+    int32_t                            n_layers;
+    int32_t *                          statuses;
+    float *                            out; // [position][layer][component]
+
+    void run();
+
+  private:
+    void    read(const trie_layout & layout);
+    int32_t highest_layer() const;
 };
 
 // log p(token | row) for the targets of rows [begin, end) of the layout, by as many threads as the model computes with.
@@ -76,15 +83,23 @@ void log_probabilities(const plumb_session & session, const trie_layout & layout
                        float * out);
 
 // Decodes rows [begin, end) of the layout as one graph under the plan, whose rows count from begin, and puts the
-// log-probabilities of its targets where they belong.
+// log-probabilities of its targets where they belong. Without logprobs nothing above the plan's highest layer is computed.
 void decode_rows(plumb_session & session, const trie_layout & layout, int32_t begin, int32_t end,
                  const std::vector<plumb_hook> & plan, float * logprobs);
 
 // The steering as a plan on every row.
 std::vector<plumb_hook> plan_of(const plumb_steering * steering, size_t n_steering);
 
-// How many requests from the first on fit one batch; at least 1.
-int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests, size_t from,
-                                 bool with_ends);
+// Whether a trie's rows can all be in one graph.
+bool fits_one_graph(const plumb_session & session, const trie::size & size);
+
+// Where the graph ends that begins with a row of the layout.
+int32_t end_of_graph(const plumb_session & session, const trie_layout & layout, int32_t begin);
+
+// How many of n_left requests or sequences, which add puts into a trie, fit one batch; at least 1.
+int32_t count_that_share_a_batch(const plumb_session & session, size_t n_left,
+                                 const std::function<void(trie &, size_t)> & add);
+int32_t count_that_share_a_batch(const plumb_session & session, const std::vector<request_view> & requests,
+                                 size_t from);
 
 } // namespace plumb

@@ -4,31 +4,35 @@
 
 namespace plumb {
 
+namespace {
+
+// Takes n tokens off a flat array, after a look at them.
+const int32_t * take(const int32_t *& token, int32_t n, int32_t n_vocab, const char * what, int32_t r) {
+    if (n < 1) {
+        fail(PLUMB_INVALID, "%s %d has no tokens", what, r);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (token[i] < 0 || token[i] >= n_vocab) {
+            fail(PLUMB_INVALID, "%s %d holds the token %d; the vocabulary has %d", what, r, token[i], n_vocab);
+        }
+    }
+    const int32_t * start = token;
+    token += n;
+    return start;
+}
+
+} // namespace
+
 std::vector<request_view> view_requests(const plumb_requests & requests, int32_t n_vocab) {
     std::vector<request_view> views;
     views.reserve(requests.n_requests);
     const int32_t * token        = requests.tokens;
     int32_t         continuation = 0;
     int32_t         out          = 0;
-
-    auto take = [&](int32_t n, const char * what, int32_t r) {
-        if (n < 1) {
-            fail(PLUMB_INVALID, "%s of request %d has no tokens", what, r);
-        }
-        for (int32_t i = 0; i < n; i++) {
-            if (token[i] < 0 || token[i] >= n_vocab) {
-                fail(PLUMB_INVALID, "%s of request %d holds the token %d; the vocabulary has %d", what, r, token[i],
-                     n_vocab);
-            }
-        }
-        const int32_t * start = token;
-        token += n;
-        return start;
-    };
     for (int32_t r = 0; r < requests.n_requests; r++) {
         request_view v;
         v.n_prompt           = requests.n_prompt[r];
-        v.prompt             = take(v.n_prompt, "the prompt", r);
+        v.prompt             = take(token, v.n_prompt, n_vocab, "the prompt of request", r);
         v.first_continuation = continuation;
         v.first_token        = out;
         if (requests.n_continuations[r] < 1) {
@@ -36,10 +40,36 @@ std::vector<request_view> view_requests(const plumb_requests & requests, int32_t
         }
         for (int32_t c = 0; c < requests.n_continuations[r]; c++, continuation++) {
             const int32_t n = requests.n_tokens[continuation];
-            v.continuations.emplace_back(take(n, "a continuation", r), n);
+            v.continuations.emplace_back(take(token, n, n_vocab, "a continuation of request", r), n);
             out += n;
         }
         views.push_back(std::move(v));
+    }
+    return views;
+}
+
+std::vector<sequence_view> view_sequences(const plumb_sequences & sequences, int32_t n_vocab) {
+    std::vector<sequence_view> views;
+    views.reserve(sequences.n_sequences);
+    const int32_t * token    = sequences.tokens;
+    int32_t         position = 0;
+    for (int32_t s = 0; s < sequences.n_sequences; s++) {
+        sequence_view v;
+        v.n_tokens       = sequences.n_tokens[s];
+        v.tokens         = take(token, v.n_tokens, n_vocab, "sequence", s);
+        v.positions      = sequences.positions + position;
+        v.n_positions    = sequences.n_positions[s];
+        v.first_position = position;
+        if (v.n_positions < 1) {
+            fail(PLUMB_INVALID, "sequence %d is read nowhere", s);
+        }
+        for (int32_t i = 0; i < v.n_positions; i++) {
+            if (v.positions[i] < (i ? v.positions[i - 1] + 1 : 0) || v.positions[i] >= v.n_tokens) {
+                fail(PLUMB_INVALID, "the positions of sequence %d are not ascending indices below %d", s, v.n_tokens);
+            }
+        }
+        position += v.n_positions;
+        views.push_back(v);
     }
     return views;
 }
@@ -54,37 +84,36 @@ int32_t trie::child(int32_t parent, int32_t token) {
     return it->second;
 }
 
-void trie::add_path(const request_view & request, size_t continuation, int32_t out, bool first) {
-    const auto [tokens, n] = request.continuations[continuation];
-    path    p              = { {}, {}, request.n_prompt, first };
-    int32_t at             = -1;
-    for (int32_t i = 0; i < request.n_prompt; i++) {
-        at = child(at, request.prompt[i]);
-        p.nodes.push_back(at);
-    }
-    for (int32_t i = 0; i < n; i++) {
-        if (!nodes[at].output) {
-            nodes[at].output = true;
-            total.n_outputs++;
-        }
-        p.targets.emplace_back(tokens[i], out + i);
-        if (i + 1 < n || with_ends) {
-            at = child(at, tokens[i]);
-            p.nodes.push_back(at);
-        }
-    }
-    if (with_ends && !nodes[at].output) {
-        nodes[at].output = true; // in the last block only output rows exist
+void trie::needs_logits(int32_t at) {
+    if (!nodes[at].output) {
+        nodes[at].output = true;
         total.n_outputs++;
     }
-    paths.push_back(std::move(p));
+}
+
+void trie::add_path(const request_view & request, size_t continuation, int32_t out) {
+    const auto [tokens, n]      = request.continuations[continuation];
+    std::vector<int32_t> & path = paths.emplace_back();
+    int32_t                at   = -1;
+    for (int32_t i = 0; i < request.n_prompt; i++) {
+        at = child(at, request.prompt[i]);
+        path.push_back(at);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        needs_logits(at);
+        targets.push_back({ at, tokens[i], out + i });
+        if (i + 1 < n) {
+            at = child(at, tokens[i]);
+            path.push_back(at);
+        }
+    }
     total.n_sequences++;
 }
 
 void trie::add(const request_view & request) {
     int32_t out = request.first_token;
     for (size_t c = 0; c < request.continuations.size(); c++) {
-        add_path(request, c, out, c == 0);
+        add_path(request, c, out);
         out += request.continuations[c].second;
     }
 }
@@ -94,7 +123,24 @@ void trie::add(const request_view & request, size_t continuation) {
     for (size_t c = 0; c < continuation; c++) {
         out += request.continuations[c].second;
     }
-    add_path(request, continuation, out, true);
+    add_path(request, continuation, out);
+}
+
+void trie::add(const sequence_view & sequence, bool as_outputs) {
+    std::vector<int32_t> & path = paths.emplace_back();
+    int32_t                at   = -1;
+    for (int32_t i = 0; i < sequence.n_tokens; i++) {
+        at = child(at, sequence.tokens[i]);
+        path.push_back(at);
+    }
+    for (int32_t i = 0; i < sequence.n_positions; i++) {
+        const int32_t read = path[sequence.positions[i]];
+        reads.push_back({ read, sequence.first_position + i });
+        if (as_outputs) {
+            needs_logits(read);
+        }
+    }
+    total.n_sequences++;
 }
 
 trie_layout trie::layout() const {
@@ -119,17 +165,15 @@ trie_layout trie::layout() const {
     }
     l.sequences.resize(n);
     for (size_t s = 0; s < paths.size(); s++) {
-        const path & p = paths[s];
-        for (int32_t at : p.nodes) {
+        for (int32_t at : paths[s]) {
             l.sequences[row_of[at]].push_back((int32_t) s);
         }
-        for (size_t k = 0; k < p.targets.size(); k++) {
-            l.targets.push_back({ row_of[p.nodes[p.n_prompt - 1 + k]], p.targets[k].first, p.targets[k].second });
-        }
-        if (p.first_of_request) {
-            l.prompt_end.push_back(row_of[p.nodes[p.n_prompt - 1]]);
-        }
-        l.continuation_end.push_back(with_ends ? row_of[p.nodes.back()] : -1);
+    }
+    for (const trie_target & t : targets) {
+        l.targets.push_back({ row_of[t.row], t.token, t.out });
+    }
+    for (const trie_read & r : reads) {
+        l.reads.push_back({ row_of[r.row], r.out });
     }
     return l;
 }

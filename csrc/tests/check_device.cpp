@@ -7,6 +7,7 @@
 
 #include "error.h"
 #include "gradient.h"
+#include "sequences.h"
 #include "session.h"
 #include "tiny_model.h"
 
@@ -111,8 +112,11 @@ results compute(llama_model * llama) {
         layers.push_back(layer);
     }
     out.residuals.resize((size_t) 9 * n_layer * n_embd);
-    require(plumb_session_residuals(session.get(), &c, nullptr, 0, layers.data(), n_layer, true, nullptr,
-                                    logprobs.data(), statuses.data(), out.residuals.data(), &error),
+    const sequences       ends = ends_of(c);
+    const plumb_sequences s    = ends.get();
+    statuses.resize(s.n_sequences);
+    require(plumb_session_residuals(session.get(), &s, nullptr, 0, layers.data(), n_layer, nullptr, statuses.data(),
+                                    out.residuals.data(), &error),
             error);
     gradient_params gp;
     gp.n_ctx = 128;

@@ -2,6 +2,7 @@
 // writes is then not memory of this process.
 
 #include "error.h"
+#include "sequences.h"
 #include "session.h"
 #include "tiny_model.h"
 
@@ -135,11 +136,13 @@ std::vector<float> residuals(plumb_session * session, int32_t n_layer, int32_t n
     }
     const requests       r;
     const plumb_requests c = r.get();
-    std::vector<float>   out(6 * layers.size() * n_embd, NAN), logprobs(requests::n_scores);
-    int32_t              statuses[3];
+    std::vector<float>   out(6 * layers.size() * n_embd, NAN);
+    std::vector<int32_t> statuses(6);
+    const sequences       ends = ends_of(c);
+    const plumb_sequences s    = ends.get();
     plumb_error          error;
-    EXPECT_EQ(plumb_session_residuals(session, &c, nullptr, 0, layers.data(), (int32_t) layers.size(), true, nullptr,
-                                      logprobs.data(), statuses, out.data(), &error),
+    EXPECT_EQ(plumb_session_residuals(session, &s, nullptr, 0, layers.data(), (int32_t) layers.size(), nullptr,
+                                      statuses.data(), out.data(), &error),
               PLUMB_OK)
         << error.message;
     return out;

@@ -1,6 +1,7 @@
 // Causal tracing on tiny models: the identities that hold whatever the weights are.
 
 #include "plumb.h"
+#include "sequences.h"
 #include "session.h"
 #include "tiny_model.h"
 
@@ -55,27 +56,25 @@ struct traced_request {
 
     plumb_requests request() const { return { 1, &one_prompt, &n_conts, n_tokens.data(), all.data() }; }
 
-    // The states of every prompt token, as the last of a prompt of its own; and the clean scores.
+    // The states of every prompt token; and the clean scores.
     void read_clean() {
-        std::vector<int32_t> n_prompt, n_cont, n_tok, flat, layers;
-        for (int32_t p = 0; p < one_prompt; p++) {
-            n_prompt.push_back(p + 1);
-            n_cont.push_back(1);
-            n_tok.push_back(1);
-            flat.insert(flat.end(), prompt.begin(), prompt.begin() + p + 1);
-            flat.push_back(0);
-        }
+        std::vector<int32_t> layers, everywhere;
         for (int32_t l = PLUMB_LAYER_EMBEDDING; l < n_layer(); l++) {
             layers.push_back(l);
         }
-        const plumb_requests ends = { one_prompt, n_prompt.data(), n_cont.data(), n_tok.data(), flat.data() };
-        std::vector<float>   scores(n_prompt.size());
-        std::vector<int32_t> statuses(n_prompt.size());
-        clean_states.resize(n_prompt.size() * layers.size() * n_embd());
-        EXPECT_EQ(plumb_session_residuals(session.get(), &ends, nullptr, 0, layers.data(), (int32_t) layers.size(),
-                                          false, nullptr, scores.data(), statuses.data(), clean_states.data(), &error),
+        for (int32_t p = 0; p < one_prompt; p++) {
+            everywhere.push_back(p);
+        }
+        sequences one;
+        one.add(prompt, everywhere);
+        const plumb_sequences s = one.get();
+        int32_t               read;
+        clean_states.resize(everywhere.size() * layers.size() * n_embd());
+        EXPECT_EQ(plumb_session_residuals(session.get(), &s, nullptr, 0, layers.data(), (int32_t) layers.size(),
+                                          nullptr, &read, clean_states.data(), &error),
                   PLUMB_OK)
             << error.message;
+        std::vector<int32_t> statuses(1);
         const plumb_requests whole = request();
         EXPECT_EQ(plumb_session_score(session.get(), &whole, nullptr, 0, nullptr, clean.data(), statuses.data(),
                                       nullptr, &error),

@@ -1,6 +1,7 @@
 // Scoring and residual streams on tiny models, against llama.cpp used plainly: one sequence, one decode.
 
 #include "plumb.h"
+#include "sequences.h"
 #include "tiny_model.h"
 
 #include "ggml/exact_gelu.h"
@@ -291,37 +292,115 @@ TEST_P(score, projection_leaves_nothing_along_the_direction) {
                                                                       plumb_session_free);
     const batch_of_requests                                   b        = some_requests();
     const plumb_requests                                      requests = b.get();
-    std::vector<float>                                        scores(b.n_scores());
-    std::vector<int32_t>                                      statuses(3);
+    sequences                                                 some     = ends_of(requests);
+    some.add(tiny_tokens(30, 5), { 0, 3, 19, 29 }); // shares 20 rows with others
+    const plumb_sequences read = some.get();
+    const size_t          n    = some.positions.size();
+    std::vector<int32_t>  statuses(some.n_tokens.size());
     for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < n_layer; layer++) {
-        for (bool at_end : { false, true }) {
-            const size_t         n = at_end ? b.n_tokens.size() : b.n_prompt.size();
-            std::vector<float>   before(n * n_embd), after(n * n_embd);
-            const plumb_steering s = { layer, PLUMB_HOOK_PROJECT_OUT, 1.0f, v.data() };
-            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, nullptr, 0, &layer, 1, at_end, nullptr,
-                                              scores.data(), statuses.data(), before.data(), &error),
-                      PLUMB_OK)
-                << error.message;
-            ASSERT_EQ(plumb_session_residuals(session.get(), &requests, &s, 1, &layer, 1, at_end, nullptr,
-                                              scores.data(), statuses.data(), after.data(), &error),
-                      PLUMB_OK)
-                << error.message;
-            for (size_t i = 0; i < n; i++) {
-                const float * x     = before.data() + i * n_embd;
-                const float * y     = after.data() + i * n_embd;
-                double        along = 0, length = 0, was = 0;
-                for (int32_t k = 0; k < n_embd; k++) {
-                    along += y[k] * v[k] / norm;
-                    was += x[k] * v[k] / norm;
-                    length += (double) x[k] * x[k];
-                }
-                EXPECT_LT(std::fabs(along), 1e-5 * std::sqrt(length)) << "layer " << layer;
-                for (int32_t k = 0; k < n_embd; k++) {
-                    EXPECT_NEAR(y[k], x[k] - was * v[k] / norm, 1e-4 * std::sqrt(length));
-                }
+        std::vector<float>   before(n * n_embd), after(n * n_embd);
+        const plumb_steering s = { layer, PLUMB_HOOK_PROJECT_OUT, 1.0f, v.data() };
+        ASSERT_EQ(plumb_session_residuals(session.get(), &read, nullptr, 0, &layer, 1, nullptr, statuses.data(),
+                                          before.data(), &error),
+                  PLUMB_OK)
+            << error.message;
+        ASSERT_EQ(plumb_session_residuals(session.get(), &read, &s, 1, &layer, 1, nullptr, statuses.data(),
+                                          after.data(), &error),
+                  PLUMB_OK)
+            << error.message;
+        for (size_t i = 0; i < n; i++) {
+            const float * x     = before.data() + i * n_embd;
+            const float * y     = after.data() + i * n_embd;
+            double        along = 0, length = 0, was = 0;
+            for (int32_t k = 0; k < n_embd; k++) {
+                along += y[k] * v[k] / norm;
+                was += x[k] * v[k] / norm;
+                length += (double) x[k] * x[k];
+            }
+            EXPECT_LT(std::fabs(along), 1e-5 * std::sqrt(length)) << "layer " << layer;
+            for (int32_t k = 0; k < n_embd; k++) {
+                EXPECT_NEAR(y[k], x[k] - was * v[k] / norm, 1e-4 * std::sqrt(length));
             }
         }
     }
+}
+
+// Reading one layer leaves out the blocks above it: that changes nothing in what is read, and nothing in what is scored next.
+TEST_P(score, reads_a_layer_by_itself_as_all_together) {
+    const tiny    t(GetParam());
+    const int32_t n_embd = llama_model_n_embd(t.llama), n_layer = llama_model_n_layer(t.llama);
+    plumb_error   error;
+    const auto    params = params_of(256, 256, true);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    const batch_of_requests                                   b        = some_requests();
+    const plumb_requests                                      requests = b.get();
+    std::vector<float>                                        before(b.n_scores()), after(b.n_scores());
+    std::vector<int32_t>                                      statuses(8);
+    auto score_all = [&](std::vector<float> & logprobs) {
+        ASSERT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, nullptr, logprobs.data(), statuses.data(),
+                                      nullptr, &error),
+                  PLUMB_OK)
+            << error.message;
+    };
+    score_all(before);
+    sequences some = ends_of(requests);
+    some.add(tiny_tokens(300, 9), { 0, 299 }); // longer than the context
+    some.add(tiny_tokens(30, 5), { 0, 3, 19, 29 });
+    const plumb_sequences read = some.get();
+    const size_t          n    = some.positions.size();
+    std::vector<int32_t>  layers;
+    for (int32_t layer = n_layer - 1; layer >= PLUMB_LAYER_EMBEDDING; layer--) {
+        layers.push_back(layer);
+    }
+    std::vector<float> all(n * layers.size() * n_embd), one(n * n_embd);
+    auto               read_layers = [&](const int32_t * which, size_t n_which, std::vector<float> & out) {
+        statuses.assign(some.n_tokens.size(), -1);
+        ASSERT_EQ(plumb_session_residuals(session.get(), &read, nullptr, 0, which, (int32_t) n_which, nullptr,
+                                          statuses.data(), out.data(), &error),
+                  PLUMB_OK)
+            << error.message;
+        for (size_t i = 0; i < statuses.size(); i++) {
+            EXPECT_EQ(statuses[i], i + 2 == statuses.size() ? PLUMB_TOO_LONG : PLUMB_OK) << i;
+        }
+    };
+    read_layers(layers.data(), layers.size(), all);
+    for (size_t l = 0; l < layers.size(); l++) {
+        read_layers(&layers[l], 1, one);
+        for (size_t i = 0; i < n; i++) {
+            for (int32_t k = 0; k < n_embd; k++) {
+                ASSERT_NEAR(one[i * n_embd + k], all[(i * layers.size() + l) * n_embd + k], 1e-5)
+                    << "layer " << layers[l] << ", position " << i;
+            }
+        }
+    }
+    score_all(after);
+    EXPECT_EQ(before, after);
+}
+
+TEST(residuals, refuse_what_cannot_be_read) {
+    const tiny  t("llama");
+    plumb_error error;
+    const auto  params = params_of(64, 64, true);
+    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
+                                                                      plumb_session_free);
+    std::vector<float>                                        out(4 * 4 * llama_model_n_embd(t.llama));
+    auto refused = [&](const std::vector<int32_t> & tokens, const std::vector<int32_t> & at, int32_t layer) {
+        sequences one;
+        one.add(tokens, at);
+        const plumb_sequences s = one.get();
+        int32_t               read;
+        return plumb_session_residuals(session.get(), &s, nullptr, 0, &layer, 1, nullptr, &read, out.data(), &error) ==
+               PLUMB_INVALID;
+    };
+    EXPECT_FALSE(refused({ 1, 2, 3 }, { 0, 2 }, 1));
+    EXPECT_TRUE(refused({}, { 0 }, 1));
+    EXPECT_TRUE(refused({ 1, 2, 3 }, {}, 1));
+    EXPECT_TRUE(refused({ 1, 2, 3 }, { 3 }, 1));
+    EXPECT_TRUE(refused({ 1, 2, 3 }, { 2, 0 }, 1));
+    EXPECT_TRUE(refused({ 1, 2, 3 }, { -1 }, 1));
+    EXPECT_TRUE(refused({ 1, 1 << 30 }, { 0 }, 1));
+    EXPECT_TRUE(refused({ 1, 2, 3 }, { 0 }, llama_model_n_layer(t.llama)));
 }
 
 TEST(batches, depend_on_the_tokens_alone) {

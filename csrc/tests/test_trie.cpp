@@ -29,7 +29,7 @@ struct requests_data {
 };
 
 // Everything a layout must be for llama.cpp and for the scores, whatever the requests.
-void check(const trie_layout & l, const std::vector<request_view> & views, bool with_ends) {
+void check(const trie_layout & l, const std::vector<request_view> & views) {
     // each sequence's rows, in order, spell its prompt and continuation
     std::map<int32_t, std::vector<int32_t>> rows_of;
     for (int32_t row = 0; row < l.n_rows(); row++) {
@@ -46,15 +46,13 @@ void check(const trie_layout & l, const std::vector<request_view> & views, bool 
     }
     int32_t s = 0, out = 0;
     for (const request_view & v : views) {
-        ASSERT_EQ(l.prompt_end[&v - views.data()], rows_of[s][v.n_prompt - 1]);
         for (const auto & [tokens, n] : v.continuations) {
             std::vector<int32_t> whole(v.prompt, v.prompt + v.n_prompt);
-            whole.insert(whole.end(), tokens, tokens + n - (with_ends ? 0 : 1));
+            whole.insert(whole.end(), tokens, tokens + n - 1);
             ASSERT_EQ(rows_of[s].size(), whole.size());
             for (size_t i = 0; i < whole.size(); i++) {
                 ASSERT_EQ(l.token[rows_of[s][i]], whole[i]);
             }
-            ASSERT_EQ(l.continuation_end[s], with_ends ? rows_of[s].back() : -1);
             for (int32_t i = 0; i < n; i++, out++) {
                 ASSERT_EQ(target_of[out].token, tokens[i]);
                 ASSERT_EQ(target_of[out].row, rows_of[s][v.n_prompt - 1 + i]);
@@ -72,7 +70,7 @@ TEST(trie, computes_what_is_shared_once) {
     d.add({ 1, 2, 3 }, { { 4, 5 }, { 4, 6 }, { 7 } });
     d.add({ 1, 2, 8 }, { { 4 } });
     const auto views = view_requests(d.get(), 10);
-    trie       t(false);
+    trie       t;
     for (const auto & v : views) {
         t.add(v);
     }
@@ -81,14 +79,7 @@ TEST(trie, computes_what_is_shared_once) {
     EXPECT_EQ(t.current().n_rows, 5);
     EXPECT_EQ(t.current().n_outputs, 3);
     EXPECT_EQ(t.current().n_sequences, 4);
-    check(l, views, false);
-
-    trie ends(true);
-    for (const auto & v : views) {
-        ends.add(v);
-    }
-    EXPECT_EQ(ends.layout().n_rows(), 9);
-    check(ends.layout(), views, true);
+    check(l, views);
 }
 
 TEST(trie, lays_out_any_requests) {
@@ -112,16 +103,36 @@ TEST(trie, lays_out_any_requests) {
             d.add(prompt, continuations);
         }
         const auto views = view_requests(d.get(), 3);
-        for (bool with_ends : { false, true }) {
-            trie t(with_ends);
-            for (const auto & v : views) {
-                t.add(v);
-            }
-            const trie_layout l = t.layout();
-            check(l, views, with_ends);
-            EXPECT_EQ(t.current().n_rows, l.n_rows());
-            EXPECT_EQ(t.current().n_outputs, std::count(l.logits.begin(), l.logits.end(), 1));
+        trie       t;
+        for (const auto & v : views) {
+            t.add(v);
         }
+        const trie_layout l = t.layout();
+        check(l, views);
+        EXPECT_EQ(t.current().n_rows, l.n_rows());
+        EXPECT_EQ(t.current().n_outputs, std::count(l.logits.begin(), l.logits.end(), 1));
+    }
+}
+
+TEST(trie, lays_out_sequences_with_what_is_read) {
+    const std::vector<int32_t> n_tokens = { 4, 3, 2 }, tokens = { 1, 2, 3, 4, 1, 2, 5, 1, 2 };
+    const std::vector<int32_t> n_positions = { 2, 1, 2 }, positions = { 1, 3, 2, 0, 1 };
+    const plumb_sequences      sequences = { 3, n_tokens.data(), tokens.data(), n_positions.data(), positions.data() };
+    for (bool as_outputs : { false, true }) {
+        trie t;
+        for (const sequence_view & v : view_sequences(sequences, 10)) {
+            t.add(v, as_outputs);
+        }
+        const trie_layout l = t.layout();
+        EXPECT_EQ(l.token, (std::vector<int32_t>{ 1, 2, 3, 4, 5 }));
+        EXPECT_EQ(l.sequences[1], (std::vector<int32_t>{ 0, 1, 2 }));
+        EXPECT_EQ(l.logits, as_outputs ? (std::vector<int8_t>{ 1, 1, 0, 1, 1 }) : std::vector<int8_t>(5));
+        EXPECT_EQ(t.current().n_outputs, as_outputs ? 4 : 0);
+        std::vector<int32_t> row_of(5, -1);
+        for (const trie_read & r : l.reads) {
+            row_of[r.out] = r.row;
+        }
+        EXPECT_EQ(row_of, (std::vector<int32_t>{ 1, 3, 4, 0, 1 }));
     }
 }
 

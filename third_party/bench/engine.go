@@ -109,16 +109,12 @@ func (b *bench) pairs(request) (answer, error) {
 
 // trace takes the clean states, too, as the other side does.
 func (b *bench) trace(request) (answer, error) {
-	var ends []bindings.Request
-	for _, p := range b.Markers {
-		ends = append(ends, bindings.Request{Prompt: b.Traced.Prompt[:p+1], Continuations: b.Traced.Options[:1]})
-	}
 	var layers []int
 	for l := range b.model.Info().Layers {
 		layers = append(layers, l)
 	}
 	start := time.Now()
-	_, clean, err := b.session.Residuals(context.Background(), ends, nil, layers, false)
+	clean, _, err := b.session.Residuals(context.Background(), []bindings.Sequence{{Tokens: b.Traced.Prompt, Positions: b.Markers}}, nil, layers)
 	if err != nil {
 		return answer{}, err
 	}
@@ -150,33 +146,28 @@ func (b *bench) sweep(r request) (answer, error) {
 
 // contrast takes the mean difference between the biased and the anti option.
 func (b *bench) contrast(r request) (answer, error) {
-	var requests []bindings.Request
+	var ends []bindings.Sequence
 	for _, s := range b.Items {
-		pair := bindings.Request{Prompt: s.Prompt}
 		for _, role := range []bbq.Role{bbq.Biased, bbq.Anti} {
-			pair.Continuations = append(pair.Continuations, s.Options[slices.Index(s.Roles, role)])
+			ends = append(ends, bindings.EndOf(slices.Concat(s.Prompt, s.Options[slices.Index(s.Roles, role)])))
 		}
-		requests = append(requests, pair)
 	}
 	width := b.model.Info().Width
 	mean := make([]float64, len(r.Layers)*width)
 	start := time.Now()
-	scores, residuals, err := b.session.Residuals(context.Background(), requests, nil, r.Layers, true)
-	if err != nil {
+	residuals, errs, err := b.session.Residuals(context.Background(), ends, nil, r.Layers)
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return answer{}, err
 	}
-	for i := range requests {
-		if scores[i].Err != nil {
-			return answer{}, scores[i].Err
-		}
+	for i := range b.Items {
 		for l := range r.Layers {
 			biased, anti := residuals.At(2*i, l), residuals.At(2*i+1, l)
 			for j := range width {
-				mean[l*width+j] += float64(biased[j]-anti[j]) / float64(len(requests))
+				mean[l*width+j] += float64(biased[j]-anti[j]) / float64(len(b.Items))
 			}
 		}
 	}
-	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, nil
+	return answer{Seconds: time.Since(start).Seconds(), Items: len(b.Items)}, nil
 }
 
 func (b *bench) takeGradients(r request) (answer, error) {
