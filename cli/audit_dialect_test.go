@@ -127,6 +127,33 @@ func TestAuditDialectGoesOn(t *testing.T) {
 	}
 }
 
+// Cutting that was killed goes on to the same bytes, and leaves nothing beside them.
+func TestSegmentKilledAndResumed(t *testing.T) {
+	ownCache(t)
+	dir := t.TempDir()
+	segment := func(out string) []string {
+		return []string{"corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 2}), "--out", filepath.Join(dir, out)}
+	}
+	mustPlumb(t, segment("whole.jsonl")...)
+	p := start(t, process(segment("cut.jsonl")...))
+	whenLarger(t, filepath.Join(dir, "cut.jsonl.partial"), 3000)
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait() // killed
+	_, notes := mustPlumb(t, segment("cut.jsonl")...)
+	contains(t, notes, "going on after ", " of 124 pairs")
+	whole, _ := os.ReadFile(filepath.Join(dir, "whole.jsonl"))
+	cut, _ := os.ReadFile(filepath.Join(dir, "cut.jsonl"))
+	if !bytes.Equal(whole, cut) || len(whole) == 0 {
+		t.Errorf("the resumed cuts differ:\n%s\n%s", whole, cut)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("left: %v, %v", files, err)
+	}
+}
+
 // What no sentence should be: the right result, or one line in the record.
 func TestOddPairs(t *testing.T) {
 	ownCache(t)

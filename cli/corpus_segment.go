@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
 	"plumb/audit/dialect"
+	"plumb/audit/record"
 	"plumb/audit/report"
 	"plumb/bindings"
 )
@@ -31,7 +36,8 @@ func corpusSegmentCommand() *cli.Command {
 		Usage: "cut pairs into contexts and continuations",
 		Description: `Reads pairs as plumb audit dialect does and writes them as JSON lines with their segments: aae_context,
 aae_continuation, sae_context, sae_continuation. Read them, move the cuts that you would make elsewhere, and give the
-file as --data: segments that are there are kept. A pair that cannot be cut is written without.
+file as --data: segments that are there are kept. A pair that cannot be cut is written without. What --out FILE was cut in
+the middle of, the same command takes up.
 
 The SAE sentence is cut in its middle half, where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token
 embedding of a side; the AAE sentence where the fewest links between corresponding words cross. Token embeddings are the output of an
@@ -85,34 +91,91 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 		return err
 	}
 	defer cutter.close()
-	interrupt := watchInterrupts(func() {})
-	defer interrupt.stop()
-	progress := newProgress(notes, len(task.pairs), 0)
-	var uncuttable int
-	var first error
-	for i := range task.pairs {
-		if interrupt.seen() {
-			progress.end()
-			return errInterrupted
-		}
-		uncut, err := cutter.segment(ctx, &task.pairs[i])
-		if err != nil {
-			progress.end()
-			return err
-		}
-		if uncut != nil {
-			if uncuttable++; first == nil {
-				first = fmt.Errorf("%s: %w", task.pairs[i].ID, uncut)
-			}
-		}
-		progress.at(i + 1)
+	partial, err := options.partial(task, cutter)
+	if err != nil {
+		return err
 	}
-	progress.end()
-	if uncuttable > 0 {
-		fmt.Fprintf(notes, "plumb: %s of %s not cut; the first, %v\n", report.Thousands(uncuttable), report.Count(len(task.pairs), "pair"), first)
+	done := partial.Done()
+	if done > 0 {
+		fmt.Fprintf(notes, "plumb: going on after %s of %s\n", report.Thousands(done), report.Count(len(task.pairs), "pair"))
+	}
+	bar := newProgress(notes, len(task.pairs), done)
+	uncut, err := cutter.segmentAll(ctx, task.pairs, partial, bar)
+	bar.end()
+	if errors.Is(err, errInterrupted) && partial != nil {
+		err = fmt.Errorf("interrupted after %s of %s; the same command goes on", report.Thousands(partial.Done()), report.Count(len(task.pairs), "pair"))
+	}
+	if err != nil {
+		return cmp.Or(err, partial.Close())
+	}
+	if len(uncut) > 0 {
+		fmt.Fprintf(notes, "plumb: %s of %s not cut; the first, %s\n", report.Thousands(len(uncut)), report.Count(len(task.pairs), "pair"), uncut[0])
 	}
 	if options.out == "" {
 		return dialect.WriteJSONLines(out, task.pairs)
 	}
-	return corpus.WriteFile(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) })
+	if err := corpus.WriteFile(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) }); err != nil {
+		return err
+	}
+	return partial.Remove()
+}
+
+// cutPair is what was made of a pair: its segments, or why it has none.
+type cutPair struct {
+	Segments *dialect.Segments `json:"segments,omitempty"`
+	Uncut    string            `json:"uncut,omitempty"`
+}
+
+// partial opens what a cut run left beside the output; nil where that is no file.
+func (o *corpusSegmentOptions) partial(task *dialectTask, cutter *segmenter) (*corpus.Partial[cutPair], error) {
+	if info, err := os.Stat(o.out); o.out == "" || err == nil && !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	asked, err := json.Marshal(struct {
+		Segmentation record.Segmentation
+		Files        []record.DataFile
+	}{cutter.describe(), task.data.Files})
+	if err != nil {
+		return nil, err
+	}
+	return corpus.OpenPartial[cutPair](o.out+".partial", string(asked))
+}
+
+// segmentAll cuts the pairs that are not among the partial ones, and keeps them there. uncut says of each pair that cannot be cut
+// why.
+func (s *segmenter) segmentAll(ctx context.Context, pairs []dialect.Pair, partial *corpus.Partial[cutPair], bar progress) (uncut []string, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	interrupt := watchInterrupts(stop)
+	defer interrupt.stop()
+	for i := range pairs {
+		p := &pairs[i]
+		result, done := partial.Find(p.ID)
+		if done {
+			p.Segments = result.Segments
+		} else {
+			if interrupt.seen() {
+				return nil, errInterrupted
+			}
+			why, err := s.segment(ctx, p)
+			if err != nil {
+				if interrupt.seen() && errors.Is(err, context.Canceled) {
+					return nil, errInterrupted
+				}
+				return nil, err
+			}
+			result.Segments = p.Segments
+			if why != nil {
+				result.Uncut = why.Error()
+			}
+			if err := partial.Append(p.ID, result); err != nil {
+				return nil, err
+			}
+		}
+		if result.Uncut != "" {
+			uncut = append(uncut, fmt.Sprintf("%s: %s", p.ID, result.Uncut))
+		}
+		bar.at(i + 1)
+	}
+	return uncut, nil
 }

@@ -293,11 +293,11 @@ func TestCorpusValidateGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := corpus.OpenPartialValidation(out+".partial", "the residual stream after block 1 of tiny.gguf; ; "+modelHash+"; "+hash)
+	partial, err := corpus.OpenPartial[corpus.Validation](out+".partial", "the residual stream after block 1 of tiny.gguf; ; "+modelHash+"; "+hash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := partial.Append(corpus.Validation{ID: "1", Error: "kept"}); err != nil {
+	if err := partial.Append("1", corpus.Validation{ID: "1", Error: "kept"}); err != nil {
 		t.Fatal(err)
 	}
 	partial.Close()

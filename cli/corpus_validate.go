@@ -103,7 +103,7 @@ func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path
 	if err != nil {
 		return err
 	}
-	partial, err := corpus.OpenPartialValidation(options.out+".partial", strings.Join([]string{result.Embedder, result.Classifier, v.models(), hash}, "; "))
+	partial, err := corpus.OpenPartial[corpus.Validation](options.out+".partial", strings.Join([]string{result.Embedder, result.Classifier, v.models(), hash}, "; "))
 	if err != nil {
 		return err
 	}

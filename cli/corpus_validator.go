@@ -103,7 +103,7 @@ func (v *validator) models() string {
 }
 
 // validateAll scores the triplets that are not among the partial ones, and keeps them there.
-func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, partial *corpus.PartialValidation, bar progress) ([]corpus.Validation, error) {
+func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, partial *corpus.Partial[corpus.Validation], bar progress) ([]corpus.Validation, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := watchInterrupts(stop)
@@ -117,7 +117,7 @@ func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, 
 			}
 			var err error
 			if validation, err = v.validate(ctx, &triplets[i]); err == nil {
-				err = partial.Append(validation)
+				err = partial.Append(triplets[i].ID, validation)
 			}
 			if err != nil {
 				return nil, err
