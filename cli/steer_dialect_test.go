@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -450,6 +451,35 @@ func TestDialectSweepFittedOn(t *testing.T) {
 				if other != test.says && strings.Contains(text, other) {
 					t.Errorf("%s also says %q", filepath.Base(test.file), other)
 				}
+			}
+		}
+	}
+}
+
+// An audit of the evaluation part is the unsteered run of a sweep that finds it there: the sweep ends in the bytes of one that
+// made its own.
+func TestDialectSweepGoesOnFromAnAudit(t *testing.T) {
+	ownCache(t)
+	model, dir, data := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12)
+	mustPlumb(t, "steer", "fit", "--method", "dialect", "--layer", "1", "--threads", "1", "--model", model, "--data", data, "--out", dir)
+	sweep := func(out string) []string {
+		return []string{"steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data,
+			"--steer", filepath.Join(dir, "dialect.gguf"), "--beta", "0,1", "--bootstrap", "2", "--out", out}
+	}
+	whole, after := newRun(t), newRun(t)
+	mustPlumb(t, sweep(whole)...)
+	base := filepath.Join(after, "base")
+	mustPlumb(t, auditDialect(model, base, "--data", data, "--split", "evaluation", "--wording", "best")...)
+	audited := readFile(t, filepath.Join(base, record.ItemsFile))
+	_, notes := mustPlumb(t, append(sweep(after), "--resume")...)
+	contains(t, notes, "going on after")
+	if !bytes.Equal(audited, readFile(t, filepath.Join(base, record.ItemsFile))) {
+		t.Error("the audit's items changed")
+	}
+	for _, run := range []string{"base", "multi-1", "single-1", "prompt"} {
+		for _, file := range []string{record.RunFile, record.ItemsFile} {
+			if !bytes.Equal(readFile(t, filepath.Join(whole, run, file)), readFile(t, filepath.Join(after, run, file))) {
+				t.Errorf("%s of %s differs", file, run)
 			}
 		}
 	}

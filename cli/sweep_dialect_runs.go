@@ -102,22 +102,30 @@ func doneOf(runs []sweepRun) int {
 	return done
 }
 
-// score scores what any of the runs lacks. A batch that was cut between two runs is scored under all steerings again, so that
-// the sweep ends in the bytes of one that was not cut.
+// score scores what any of the runs lacks. A batch that was cut between two runs is scored for all that are not complete again,
+// so that the sweep ends in the bytes of one that was not cut.
 func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
 	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
 	defer progress.end()
 
-	at, sets := n, make([][]bindings.Steering, len(runs))
-	for i, r := range runs {
-		at = min(at, r.writer.Done())
-		if r.steering != nil {
-			sets[i] = r.steering.actions
+	at := n
+	var unfinished []sweepRun
+	var sets [][]bindings.Steering
+	for _, r := range runs {
+		if r.writer.Done() == n {
+			continue
 		}
+		at = min(at, r.writer.Done())
+		unfinished = append(unfinished, r)
+		var actions []bindings.Steering
+		if r.steering != nil {
+			actions = r.steering.actions
+		}
+		sets = append(sets, actions)
 	}
 	question := func(i int) (question, error) { return s.task.question(ctx, i) }
 	return s.scoreQuestions(ctx, at, n, question, sets, func(group []waiting, all [][]bindings.Score) error {
-		for i, r := range runs {
+		for i, r := range unfinished {
 			if r.writer.Done() > at {
 				continue
 			}

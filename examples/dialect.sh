@@ -21,11 +21,12 @@ betas=${BETAS:-0,0.4,1}
 # sequence DIR SIZES DATA… audits, traces, fits, sweeps and reports
 sequence() {
 	local dir=$1 data=(--model "$model" "${@:3}") parts=(--split-sizes "$2" --split-seed 1)
-	"$plumb" audit dialect "${data[@]}" "${parts[@]}" --split evaluation --wording best --seed 1 --resume --out "$dir/audit"
+	# the audit is the unsteered run of the sweep
+	"$plumb" audit dialect "${data[@]}" "${parts[@]}" --split evaluation --wording best --resume --out "$dir/sweep/base"
 	"$plumb" steer trace "${data[@]}" "${parts[@]}" --resume --out "$dir/trace"
 	"$plumb" steer fit "${data[@]}" "${parts[@]}" --method dialect --trace "$dir/trace" --out "$dir/steer"
 	"$plumb" steer sweep dialect "${data[@]}" --steer "$dir/steer/dialect.gguf" --beta "$betas" --resume --out "$dir/sweep"
-	"$plumb" report --markdown "$dir/audit" >"$dir/audit.md"
+	"$plumb" report --markdown "$dir/sweep" >"$dir/sweep.md"
 }
 
 mkdir -p "$out"
