@@ -14,58 +14,13 @@ import (
 
 // dialectOutput says how a dialect audit is printed.
 type dialectOutput struct {
-	json, csv, markdown bool
-	bootstrap           int
-	unmasked            bool
+	printing
+	unmasked bool
 }
 
 func (o *dialectOutput) flags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "json", Usage: "print JSON: the run's description and every metric", Destination: &o.json},
-		&cli.BoolFlag{Name: "csv", Usage: "print CSV: a row a metric", Destination: &o.csv},
-		&cli.BoolFlag{Name: "markdown", Usage: "print Markdown", Destination: &o.markdown},
-		&cli.IntFlag{Name: "bootstrap", Usage: "compute intervals from `N` draws, the first being the sample itself", Value: 100, Destination: &o.bootstrap},
-		&cli.BoolFlag{Name: "unmasked", Usage: "print slurs of the lexicon as they are", Destination: &o.unmasked},
-	}
-}
-
-func (o *dialectOutput) check() error {
-	return (&outputOptions{json: o.json, csv: o.csv, markdown: o.markdown, bootstrap: o.bootstrap, readOut: "mean"}).check()
-}
-
-// table says whether the output is for a person at a terminal.
-func (o *dialectOutput) table() bool { return !o.json && !o.csv && !o.markdown }
-
-// tabular is what a report of pairs can be printed as.
-type tabular interface {
-	WriteJSON(io.Writer) error
-	WriteCSV(io.Writer) error
-	WriteMarkdown(io.Writer) error
-	WriteTable(io.Writer) error
-}
-
-func (o *dialectOutput) print(r tabular, out io.Writer) error {
-	switch {
-	case o.json:
-		return r.WriteJSON(out)
-	case o.csv:
-		return r.WriteCSV(out)
-	case o.markdown:
-		return r.WriteMarkdown(out)
-	}
-	return r.WriteTable(out)
-}
-
-// report prints what is in a directory and writes its report.html.
-func (o *dialectOutput) report(r printable, dir string, out io.Writer) error {
-	if err := o.print(r, out); err != nil {
-		return err
-	}
-	path, err := r.WriteFile(dir)
-	if err == nil && o.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	return err
+	return append(o.printing.flags(),
+		&cli.BoolFlag{Name: "unmasked", Usage: "print slurs of the lexicon as they are", Destination: &o.unmasked})
 }
 
 // reportDialect prints a run of a dialect audit, and writes its report.html.
@@ -139,7 +94,7 @@ func compareDialects(options *compareOptions, dirs []string, out io.Writer) erro
 			return err
 		}
 	}
-	output := dialectOutput{json: options.json, csv: options.csv, markdown: options.markdown}
+	output := options.printing
 	return output.print(c, out)
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,7 +61,7 @@ EXIT STATUS
 }
 
 func runGate(options *gateOptions, dir string, out io.Writer) error {
-	read := outputOptions{json: options.json, readOut: options.readOut, bootstrap: options.bootstrap}
+	read := outputOptions{printing{json: options.json, bootstrap: options.bootstrap}, options.readOut}
 	if err := read.check(); err != nil {
 		return err
 	}
@@ -104,13 +103,5 @@ func reportSweep(dir string, options outputOptions, thresholds protocol.Threshol
 	if err != nil {
 		return err
 	}
-	r := protocol.NewReport(s, thresholds)
-	path, err := r.WriteFile(dir)
-	if err := cmp.Or(err, options.print(r, out)); err != nil {
-		return err
-	}
-	if options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	return err
+	return options.report(protocol.NewReport(s, thresholds), dir, out)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,44 +20,23 @@ import (
 
 // outputOptions say how a run is read and printed.
 type outputOptions struct {
-	json, csv, markdown bool
-	readOut             string
-	bootstrap           int
+	printing
+	readOut string
 }
 
 func (o *outputOptions) flags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "json", Usage: "print JSON: the run's description and every metric", Destination: &o.json},
-		&cli.BoolFlag{Name: "csv", Usage: "print CSV: a row a metric of a category and condition", Destination: &o.csv},
-		&cli.BoolFlag{Name: "markdown", Usage: "print Markdown", Destination: &o.markdown},
-		&cli.StringFlag{Name: "read-out", Usage: "choose options by `SCORE`: mean, sum, first (token) or forced (mean, unknown excluded) (default: mean; CrowS-Pairs: sum)", Destination: &o.readOut},
-		&cli.IntFlag{Name: "bootstrap", Usage: "compute intervals from `N` draws, the first being the sample itself", Value: 100, Destination: &o.bootstrap},
-	}
+	return append(o.printing.flags(),
+		&cli.StringFlag{Name: "read-out", Usage: "choose options by `SCORE`: mean, sum, first (token) or forced (mean, unknown excluded) (default: mean; CrowS-Pairs: sum)", Destination: &o.readOut})
 }
 
 func (o *outputOptions) check() error {
-	formats := 0
-	for _, wanted := range []bool{o.json, o.csv, o.markdown} {
-		if wanted {
-			formats++
-		}
-	}
-	if formats > 1 {
-		return usageError("--json, --csv and --markdown exclude each other")
-	}
-	if o.bootstrap < 2 {
-		return usageError("--bootstrap %d: an interval needs at least 2 draws", o.bootstrap)
+	if err := o.printing.check(); err != nil {
+		return err
 	}
 	if _, err := metric.ParseReadOut(o.readOut); o.readOut != "" && err != nil {
 		return usageError("--read-out: %s", err)
 	}
 	return nil
-}
-
-// printable is a run's report, whatever was audited.
-type printable interface {
-	tabular
-	WriteFile(dir string) (path string, err error)
 }
 
 // read reads a run as the options ask.
@@ -80,36 +60,13 @@ func benchmarkOf(dir string) (string, error) {
 	return r.Run.Benchmark, r.Close()
 }
 
-// print prints a run in the format asked for.
-func (o *outputOptions) print(r printable, out io.Writer) error {
-	switch {
-	case o.json:
-		return r.WriteJSON(out)
-	case o.csv:
-		return r.WriteCSV(out)
-	case o.markdown:
-		return r.WriteMarkdown(out)
-	}
-	return r.WriteTable(out)
-}
-
-// table says whether the output is for a person at a terminal.
-func (o *outputOptions) table() bool { return !o.json && !o.csv && !o.markdown }
-
 // reportRun prints the run that an audit has just finished, and writes its report.html.
 func reportRun(dir string, options outputOptions, out io.Writer) error {
 	r, err := options.read(dir)
 	if err != nil {
 		return err
 	}
-	if err := options.print(r, out); err != nil {
-		return err
-	}
-	path, err := r.WriteFile(dir)
-	if err == nil && options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	if err != nil {
+	if err := options.report(r, dir, out); err != nil {
 		return err
 	}
 	if r, ok := r.(*report.Report); ok {
@@ -169,11 +126,20 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 		}
 		dir = options.noText
 	}
-	if protocol.IsSweep(dir) {
-		return reportSweep(dir, options.outputOptions, protocol.DefaultThresholds(), out)
+	err := options.printRun(dir, out)
+	if page := (*pageError)(nil); errors.As(err, &page) { // a run can be read where it cannot be written
+		fmt.Fprintf(notes, "plumb: %v\n", page)
+		return nil
 	}
-	o := options.outputOptions
-	pairs := dialectOutput{o.json, o.csv, o.markdown, o.bootstrap, options.unmasked}
+	return err
+}
+
+// printRun prints whatever a directory holds, and writes its report.html.
+func (o *reportOptions) printRun(dir string, out io.Writer) error {
+	if protocol.IsSweep(dir) {
+		return reportSweep(dir, o.outputOptions, protocol.DefaultThresholds(), out)
+	}
+	pairs := dialectOutput{o.printing, o.unmasked}
 	if runs, ok := dialect.SweepIn(dir); ok {
 		return reportDialectSweep(dir, runs, pairs, out)
 	}
@@ -183,22 +149,11 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 	case dialect.TraceBenchmark:
 		return reportTrace(dir, pairs, out)
 	}
-	r, err := options.read(dir)
+	r, err := o.read(dir)
 	if err != nil {
 		return err
 	}
-	if err := options.print(r, out); err != nil {
-		return err
-	}
-	path, err := r.WriteFile(dir)
-	if err != nil { // a run can be read where it cannot be written
-		fmt.Fprintf(notes, "plumb: %v\n", err)
-		return nil
-	}
-	if options.table() {
-		_, err = fmt.Fprintf(out, "Report: %s\n", path)
-	}
-	return err
+	return o.report(r, dir, out)
 }
 
 // laterFlags sets the flags that stand behind a command's arguments, where the flag parser does not look, and returns the

@@ -131,13 +131,25 @@ func TestReportWithoutText(t *testing.T) {
 
 // Where report.html cannot be written the numbers are still printed.
 func TestReportOfAReadOnlyRun(t *testing.T) {
+	ownCache(t)
 	dir := smallRun(t)
 	if err := os.Mkdir(filepath.Join(dir, "report.html"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, notes, err := runReportCommand(dir)
-	if err != nil || !strings.Contains(out, "8 items") || !strings.Contains(notes, "plumb: the report cannot be written: open ") {
-		t.Errorf("%v\n%s%s", err, out, notes)
+	pairs := newRun(t)
+	mustPlumb(t, auditDialect(tinyModelFile(t, tinyModel{seed: 1}), pairs, "--sample", "2")...)
+	page := filepath.Join(pairs, "report.html")
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(page, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{dir: "8 items", pairs: "Forced choice"} {
+		out, notes, err := runReportCommand(dir)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(notes, "plumb: ") || !strings.Contains(notes, "report.html") {
+			t.Errorf("%v\n%s%s", err, out, notes)
+		}
 	}
 }
 
