@@ -22,6 +22,9 @@ import (
 // dialectMethod is the method that is fitted on pairs of sentences, not on BBQ.
 const dialectMethod = string(steer.Dialect)
 
+// dialectFlags are the flags that the other methods have no use for.
+var dialectFlags = []string{"trace", "lexicon", "embed-model", "residual-norms", "split-sizes"}
+
 // checkDialectFlags refuses flags of the other methods, which would change nothing.
 func checkDialectFlags(c *cli.Context, options *steerFitOptions) error {
 	for _, name := range []string{"strata", "grad", "at", "pooled", "random-seed", "metadata", "prompt", "chat"} {
@@ -93,9 +96,17 @@ func runSteerDialect(ctx context.Context, options *steerFitOptions, out, notes i
 	if err != nil {
 		return err
 	}
+	if options.residual {
+		if directions, err = directions.WithNorms(fit.ResidualNorms()); err != nil {
+			return err
+		}
+	}
 	file, err := steer.NewFile(directions, steer.Add, options.strength, weights)
 	if err != nil {
 		return err
+	}
+	if options.residual {
+		file.NormOf = record.NormsOfResiduals
 	}
 	file.ReadOut = "residual stream at the last context token"
 	file.Model = model.facts()

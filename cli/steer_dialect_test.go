@@ -456,6 +456,41 @@ func TestDialectSweepFittedOn(t *testing.T) {
 	}
 }
 
+// Directions of the residual stream's norms add that many times what unit directions add, and the sweep says so.
+func TestDialectInUnitsOfTheResidualStream(t *testing.T) {
+	ownCache(t)
+	model, dir, data := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12)
+	files := map[string]*steer.File{}
+	for name, more := range map[string][]string{"unit": nil, "residual": {"--residual-norms"}} {
+		out := filepath.Join(dir, name)
+		table, _ := mustPlumb(t, append([]string{"steer", "fit", "--method", "dialect", "--layer", "0,1", "--threads", "1", "--model", model, "--data", data, "--out", out}, more...)...)
+		file, err := steer.ReadFile(filepath.Join(out, "dialect.gguf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = file
+		if strings.Contains(table, "residual stream\n") != (name == "residual") {
+			t.Errorf("%s: %s", name, table)
+		}
+		sweep, _ := mustPlumb(t, "steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data, "--steer", filepath.Join(out, "dialect.gguf"),
+			"--beta", "0,1", "--bootstrap", "2", "--out", filepath.Join(out, "sweep"))
+		contains(t, sweep, map[string]string{"unit": "β multiplies directions of norm 1", "residual": "β is in units of the residual stream's mean norm"}[name])
+	}
+	for l, unit := range files["unit"].Layers {
+		long := files["residual"].Layers[l]
+		if math.Abs(unit.Norm-1) > 1e-12 || !(long.Norm > 1.1) {
+			t.Errorf("layer %d: norms %v and %v", unit.Layer, unit.Norm, long.Norm)
+		}
+		for i := range unit.Vector {
+			if got, want := float64(long.Vector[i]), float64(unit.Vector[i])*long.Norm; math.Abs(got-want) > 1e-6*long.Norm {
+				t.Fatalf("layer %d: %v at %d, want %v", unit.Layer, got, i, want)
+			}
+		}
+	}
+	_, _, err := plumb("steer", "fit", "--model", model, "--residual-norms")
+	refused(t, err, exitUsage, "--residual-norms is of the method dialect")
+}
+
 // An audit of the evaluation part is the unsteered run of a sweep that finds it there: the sweep ends in the bytes of one that
 // made its own.
 func TestDialectSweepGoesOnFromAnAudit(t *testing.T) {

@@ -47,6 +47,7 @@ type steerFitOptions struct {
 	trace      string
 	lexicon    string
 	embed      string
+	residual   bool
 	out        string
 }
 
@@ -66,6 +67,7 @@ func (o *steerFitOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "pooled", Usage: "one direction for all categories, instead of one for each", Destination: &o.pooled},
 		&cli.StringFlag{Name: "trace", Usage: "dialect: steer the layers that the trace in `DIR` chose, by its weights", Destination: &o.trace},
 		&cli.StringFlag{Name: "lexicon", Usage: "dialect: find the markers of `FILE`, as plumb steer trace did", Destination: &o.lexicon},
+		&cli.BoolFlag{Name: "residual-norms", Usage: "dialect: give each layer's direction the mean norm of its residual stream instead of 1, so that strengths are in units of that", Destination: &o.residual},
 		&cli.StringFlag{Name: "embed-model", Usage: "dialect: cut pairs by the token embeddings of `FILE`, as plumb steer trace did", Destination: &o.embed},
 		&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write METHOD.gguf into `DIR`, in a folder a category if there are several (default: steer- and the model's name)", Destination: &o.out})
 }
@@ -108,7 +110,8 @@ neither sign nor norm; add adds it, and a positive strength moves from S towards
 the contrast or, if they are orthogonal ones, of gcd, where these are fitted with them.
 
 The method dialect is fitted by itself, on pairs of sentences (see plumb audit dialect --help for --data): the mean of
-h(AAE) − h(SAE) at the last token of a context, at the layers of --trace or --layer, of norm 1, to be added.
+h(AAE) − h(SAE) at the last token of a context, at the layers of --trace or --layer, of norm 1, to be added. A residual
+stream can be hundreds long, and a strength of 1 then does little: --residual-norms makes strengths multiples of its norm.
 
 EXIT STATUS
    0  the files are written
@@ -124,6 +127,11 @@ EXIT STATUS
 					return err
 				}
 				return runSteerDialect(c.Context, &options, c.App.Writer, c.App.ErrWriter)
+			}
+			for _, name := range dialectFlags {
+				if c.IsSet(name) {
+					return usageError("--%s is of the method dialect; leave it out", name)
+				}
 			}
 			return runSteerFit(c.Context, &options, c.App.Writer, c.App.ErrWriter)
 		},

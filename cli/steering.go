@@ -175,7 +175,7 @@ func (f *fittedFile) at(operator steer.Operator, strength float64, layers []int,
 	}
 	i := &intervention{file: f.File, recorded: &record.Steering{
 		Name: filepath.Base(f.path), SHA256: f.sha256, Method: methodName(f.Method, f.Constraint),
-		Operator: string(operator), Strength: strength, Half: half,
+		Operator: string(operator), Strength: strength, Norms: f.NormOf, Half: half,
 	}}
 	for _, a := range actions {
 		op := bindings.ProjectOut

@@ -15,6 +15,7 @@ type DialectFit struct {
 	width  int
 	n      int
 	sum    []float64 // of the differences, layer after layer
+	norms  []float64 // sums of the states' norms, of both contexts, by layer
 }
 
 // NewDialectFit starts a fit for ascending layers of a model whose residual stream is width floats.
@@ -23,7 +24,7 @@ func NewDialectFit(layers []int, width int) (*DialectFit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DialectFit{layers: sums.layers, width: width, sum: sums.biased}, nil
+	return &DialectFit{layers: sums.layers, width: width, sum: sums.biased, norms: make([]float64, len(sums.layers))}, nil
 }
 
 // Pairs is how many pairs the fit has taken.
@@ -39,11 +40,28 @@ func (f *DialectFit) Add(aae, sae []float32) error {
 			return fmt.Errorf("a state is not finite at layer %d", f.layers[i/f.width])
 		}
 	}
-	for i := range aae {
-		f.sum[i] += float64(aae[i]) - float64(sae[i])
+	for l := range f.layers {
+		var squaresAAE, squaresSAE float64
+		for i := l * f.width; i < (l+1)*f.width; i++ {
+			x, y := float64(aae[i]), float64(sae[i])
+			f.sum[i] += x - y
+			squaresAAE += x * x
+			squaresSAE += y * y
+		}
+		f.norms[l] += math.Sqrt(squaresAAE) + math.Sqrt(squaresSAE)
 	}
 	f.n++
 	return nil
+}
+
+// ResidualNorms are the residual stream's mean norms at each layer, ‖h_l(x)‖ at the last token of both contexts x: what
+// strengths are multiples of that are given in units of the residual stream.
+func (f *DialectFit) ResidualNorms() []float64 {
+	norms := make([]float64, len(f.layers))
+	for l := range norms {
+		norms[l] = f.norms[l] / float64(2*f.n)
+	}
+	return norms
 }
 
 // Directions are the unit directions, from SAE to AAE.

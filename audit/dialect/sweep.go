@@ -337,7 +337,7 @@ func (s *Sweep) headline() string {
 
 // lead says what the numbers are of, and what is known of the pairs that the steering was fitted on.
 func (s *Sweep) lead() string {
-	text := fmt.Sprintf("%s reported, %s that the strength was chosen on", report.Count(s.Pairs, "pair"), report.Count(s.Choosing, "other"))
+	text := s.units() + fmt.Sprintf(" %s reported, %s that the strength was chosen on", report.Count(s.Pairs, "pair"), report.Count(s.Choosing, "other"))
 	switch s.fitted() {
 	case record.FittedApart:
 		return text + "; both are of the evaluation part, which neither layers nor directions were fitted on."
@@ -345,6 +345,24 @@ func (s *Sweep) lead() string {
 		return text + ". Layers and directions were fitted on other data; pairs that are in both may be among these."
 	}
 	return text + ". It is not known which pairs the layers and directions were fitted on; some may be among these."
+}
+
+// units says what β multiplies.
+func (s *Sweep) units() string {
+	if s.norms() == record.NormsOfResiduals {
+		return "β is in units of the residual stream's mean norm at each layer, times the layer's weight."
+	}
+	return "β multiplies directions of norm 1, times the layer's weight."
+}
+
+// norms are those of the steered runs' directions.
+func (s *Sweep) norms() string {
+	for _, r := range s.runs {
+		if r.Run.Steering != nil {
+			return r.Run.Steering.Norms
+		}
+	}
+	return ""
 }
 
 // fitted is what the steered runs say of it, if they all say the same.
@@ -436,9 +454,10 @@ func (s *Sweep) WriteJSON(w io.Writer) error {
 		Choosing int           `json:"choosing_pairs"`
 		Pairs    int           `json:"pairs"`
 		Fitted   record.Fitted `json:"fitted"` // on which pairs the layers and directions were
+		Norms    string        `json:"norms"`  // that strengths are multiples of; empty: 1
 		Times    metric.Value  `json:"times_prompting"`
 		Rows     []sweepLine   `json:"rows"`
-	}{s.runs[0].Run.Model.Name, oneLine(ChoiceRule), s.Choosing, s.Pairs, s.fitted(), s.Times, s.lines()})
+	}{s.runs[0].Run.Model.Name, oneLine(ChoiceRule), s.Choosing, s.Pairs, s.fitted(), s.norms(), s.Times, s.lines()})
 }
 
 // WriteCSV writes a row a metric of a run.

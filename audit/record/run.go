@@ -113,12 +113,16 @@ type Steering struct {
 	Name     string  `json:"name"` // the steering file's, without its folder
 	SHA256   string  `json:"sha256"`
 	Method   string  `json:"method"`
-	Operator string  `json:"operator"` // "project", "add"
-	Layers   []int   `json:"layers"`   // 0-based block indices
-	Strength float64 `json:"strength"` // α of a projection, β of an addition
-	Half     string  `json:"half"`     // of the file's split by template that was audited: "held-out", "fit", "all"
+	Operator string  `json:"operator"`        // "project", "add"
+	Layers   []int   `json:"layers"`          // 0-based block indices
+	Strength float64 `json:"strength"`        // α of a projection, β of an addition
+	Norms    string  `json:"norms,omitempty"` // whose norms the file's directions were given; empty: those of its method
+	Half     string  `json:"half"`            // of the file's split by template that was audited: "held-out", "fit", "all"
 	Fitted   Fitted  `json:"fitted,omitempty"`
 }
+
+// NormsOfResiduals are of directions that have the mean norms of the layers' residual streams.
+const NormsOfResiduals = "residual stream"
 
 // Fitted is what is known of the pairs that a dialect steering was fitted on, its layers and its directions. Empty stands
 // for unknown.
