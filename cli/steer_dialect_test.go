@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -489,6 +490,27 @@ func TestDialectInUnitsOfTheResidualStream(t *testing.T) {
 	}
 	_, _, err := plumb("steer", "fit", "--model", model, "--residual-norms")
 	refused(t, err, exitUsage, "--residual-norms is of the method dialect")
+}
+
+// In a sweep, one layer alone has weight 1, whatever its weight among several.
+func TestDialectSweepOfOneLayer(t *testing.T) {
+	ownCache(t)
+	model, dir, data := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12)
+	mustPlumb(t, "steer", "fit", "--method", "dialect", "--layer", "0,1", "--threads", "1", "--model", model, "--data", data, "--out", dir)
+	file, sweep, alone := filepath.Join(dir, "dialect.gguf"), filepath.Join(dir, "sweep"), newRun(t)
+	mustPlumb(t, "steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data, "--steer", file, "--beta", "0,0.5", "--bootstrap", "2", "--out", sweep)
+	// the two layers have weight 1/2 each
+	mustPlumb(t, auditDialect(model, alone, "--data", data, "--split", "evaluation", "--wording", "best", "--steer", file, "--layer", "0", "--alpha", "1")...)
+	_, want := readRun(t, alone)
+	_, got := readRun(t, filepath.Join(sweep, "single-0.5"))
+	for i := range want {
+		if !reflect.DeepEqual(got[i].Options, want[i].Options) {
+			t.Errorf("%s: %+v, want %+v", want[i].ID, got[i].Options, want[i].Options)
+		}
+	}
+	json, _ := mustPlumb(t, "report", "--json", sweep)
+	contains(t, json, `"strategy": "single",
+      "beta": 0.5,`)
 }
 
 // An audit of the evaluation part is the unsteered run of a sweep that finds it there: the sweep ends in the bytes of one that

@@ -51,7 +51,7 @@ func sweepDialectCommand() *cli.Command {
 		Name:  "dialect",
 		Usage: "audit dialect under steering of several strengths, and choose one",
 		Description: `Audits the evaluation part of the pairs (see plumb audit dialect --help for --data) at every strength β: with all
-layers of the file, and with its heaviest layer alone. It also audits the prompting baseline. Every audit is a run in
+layers of the file by their weights, and with its heaviest layer alone, of weight 1. It also audits the prompting baseline. Every audit is a run in
 DIR, which plumb report and plumb compare read; plumb report DIR prints the sweep again. The unsteered one is DIR/base: plumb
 audit dialect --split evaluation --wording best --out DIR/base makes it beforehand, and --resume goes on from it.
 
@@ -144,9 +144,10 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	for _, strategy := range []struct {
 		layers string
 		dirs   []string
-	}{{"", sweep.Multi}, {strconv.Itoa(heaviest.Layer), sweep.Single}} {
+		weight float64 // that the file gives: a layer alone is to have 1
+	}{{"", sweep.Multi, 1}, {strconv.Itoa(heaviest.Layer), sweep.Single, heaviest.Weight}} {
 		for i, beta := range betas[1:] {
-			steering := &steerOptions{file: options.steer, alpha: strconv.FormatFloat(beta, 'g', -1, 64), layers: strategy.layers, half: heldOut}
+			steering := &steerOptions{file: options.steer, alpha: strconv.FormatFloat(beta/strategy.weight, 'g', -1, 64), layers: strategy.layers, half: heldOut}
 			loaded, err := steering.load(s.model, io.Discard)
 			if err != nil {
 				return err

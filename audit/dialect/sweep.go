@@ -28,6 +28,7 @@ const ChoiceRule = `the β with the highest (reduction of |LP|) − (rise of the
 // SweepRuns are the directories of a sweep's runs: without steering, with every layer, with one, and instructed. All are
 // of the same pairs.
 type SweepRuns struct {
+	Betas  []float64 // of Multi and Single
 	Base   string
 	Multi  []string
 	Single []string
@@ -44,7 +45,7 @@ const (
 
 // NewSweepRuns names the runs of a sweep over strengths in a directory.
 func NewSweepRuns(dir string, betas []float64) SweepRuns {
-	r := SweepRuns{Base: filepath.Join(dir, baseRun), Prompt: filepath.Join(dir, promptRun)}
+	r := SweepRuns{Betas: betas, Base: filepath.Join(dir, baseRun), Prompt: filepath.Join(dir, promptRun)}
 	for _, beta := range betas {
 		text := strconv.FormatFloat(beta, 'g', -1, 64)
 		r.Multi = append(r.Multi, filepath.Join(dir, multiRun+text))
@@ -160,7 +161,7 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 		out := SweepRow{Summary: Summarize(reported, r.wordings(), instructed, draws), choose: Summarize(choosing, r.wordings(), instructed, 1)}
 		out.Summary.mask(r.mask)
 		if steering := r.Run.Steering; steering != nil {
-			out.Beta, out.Layers = steering.Strength, steering.Layers
+			out.Layers = steering.Layers
 		}
 		s.Choosing, s.Pairs = len(choosing), len(reported)
 		return out, nil
@@ -174,11 +175,12 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 		dirs []string
 		rows *[]SweepRow
 	}{{runs.Multi, &s.Multi}, {runs.Single, &s.Single}} {
-		for _, dir := range part.dirs {
+		for i, dir := range part.dirs {
 			r, err := row(dir)
 			if err != nil {
 				return nil, err
 			}
+			r.Beta = runs.Betas[i]
 			*part.rows = append(*part.rows, r)
 		}
 	}
@@ -350,9 +352,9 @@ func (s *Sweep) lead() string {
 // units says what β multiplies.
 func (s *Sweep) units() string {
 	if s.norms() == record.NormsOfResiduals {
-		return "β is in units of the residual stream's mean norm at each layer, times the layer's weight."
+		return "β is in units of the residual stream's mean norm at each layer, times the layer's weight; one layer alone has weight 1."
 	}
-	return "β multiplies directions of norm 1, times the layer's weight."
+	return "β multiplies directions of norm 1, times the layer's weight; one layer alone has weight 1."
 }
 
 // norms are those of the steered runs' directions.
