@@ -9,14 +9,14 @@
 #
 # MODEL is a GGUF file or a short name. REDIAL is a file of lines with a task's name, an SAE prompt and its AAE rewrite, with
 # tabs between them. Everything goes into OUT. An OPTION goes to every command, such as --threads 1. Of the pairs, 16 are
-# traced, 64 fitted on and 64 (of the built-in ones 44) audited; BETAS, 0,0.4,1 if it is not set, are the strengths. What was
-# cut is taken up by the same command.
+# traced, 64 fitted on and 64 (of the built-in ones 44) audited; BETAS, 0,0.2,0.4 if it is not set, are the strengths, in
+# units of the residual stream's norm. What was cut is taken up by the same command.
 set -euo pipefail
 
 model=$1 redial=$2 out=$3
 shift 3
 plumb=${PLUMB:-bin/plumb}
-betas=${BETAS:-0,0.4,1}
+betas=${BETAS:-0,0.2,0.4}
 
 # sequence DIR SIZES DATA… audits, traces, fits, sweeps and reports
 sequence() {
@@ -24,7 +24,7 @@ sequence() {
 	# the audit is the unsteered run of the sweep
 	"$plumb" audit dialect "${data[@]}" "${parts[@]}" --split evaluation --wording best --resume --out "$dir/sweep/base"
 	"$plumb" steer trace "${data[@]}" "${parts[@]}" --resume --out "$dir/trace"
-	"$plumb" steer fit "${data[@]}" "${parts[@]}" --method dialect --trace "$dir/trace" --out "$dir/steer"
+	"$plumb" steer fit "${data[@]}" "${parts[@]}" --method dialect --trace "$dir/trace" --residual-norms --out "$dir/steer"
 	"$plumb" steer sweep dialect "${data[@]}" --steer "$dir/steer/dialect.gguf" --beta "$betas" --resume --out "$dir/sweep"
 	"$plumb" report --markdown "$dir/sweep" >"$dir/sweep.md"
 }
