@@ -47,7 +47,7 @@ struct plumb_hooks {
     std::vector<int8_t>                           logits; // of the batch's rows: whether asked for
     std::vector<int32_t>                          tokens; // of the batch's rows
     plumb::graph_progress                         progress;
-    std::string                                   problem; // the first thing that went wrong while decoding
+    std::string                                   problem;    // the first thing that went wrong while decoding
     std::optional<int32_t>                        stop_after; // the layer that the graph may end after
     bool                                          stopped = false;
     plumb::row_ops                                ops;

@@ -246,7 +246,7 @@ plumb_status plumb_session_score_sets(plumb_session * session, const plumb_reque
 // Token sequences laid end to end, and the positions that each is read at.
 typedef struct plumb_sequences {
     int32_t         n_sequences;
-    const int32_t * n_tokens;    // of each sequence, >= 1
+    const int32_t * n_tokens; // of each sequence, >= 1
     const int32_t * tokens;
     const int32_t * n_positions; // of each sequence, >= 1
     const int32_t * positions;   // ascending indices into their sequence

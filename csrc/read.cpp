@@ -16,10 +16,11 @@ void read_job::run() {
     // the last block computes only the rows whose logits are asked for
     const bool as_outputs = highest_layer() == session.hooks->n_layer - 1;
     for (size_t from = 0; from < sequences.size();) {
-        const size_t next = from + count_that_share_a_batch(session, sequences.size() - from, [&](trie & batch, size_t i) {
-                                batch.add(sequences[from + i], as_outputs);
-                            });
-        trie         batch;
+        const size_t next =
+            from + count_that_share_a_batch(session, sequences.size() - from, [&](trie & batch, size_t i) {
+                batch.add(sequences[from + i], as_outputs);
+            });
+        trie batch;
         for (size_t s = from; s < next; s++) {
             const bool too_long = sequences[s].n_tokens > session.params.n_ctx;
             statuses[s]         = too_long ? PLUMB_TOO_LONG : PLUMB_OK;
@@ -33,8 +34,8 @@ void read_job::run() {
         const size_t size = (size_t) n_layers * session.hooks->n_embd;
         for (size_t s = from; s < next; s++) {
             const float * p = out + sequences[s].first_position * size;
-            if (statuses[s] == PLUMB_OK && !std::all_of(p, p + sequences[s].n_positions * size,
-                                                        [](float x) { return std::isfinite(x); })) {
+            if (statuses[s] == PLUMB_OK &&
+                !std::all_of(p, p + sequences[s].n_positions * size, [](float x) { return std::isfinite(x); })) {
                 statuses[s] = PLUMB_NOT_FINITE;
             }
         }

@@ -77,8 +77,8 @@ void read_every_layer(plumb_session * session, const plumb_model & model, const 
     for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < llama_model_n_layer(model.llama); layer++) {
         layers.push_back(layer);
     }
-    const plumb_requests  requests  = p.requests();
-    const int32_t         last      = requests.n_prompt[0] - 1, one = 1;
+    const plumb_requests  requests = p.requests();
+    const int32_t         last = requests.n_prompt[0] - 1, one = 1;
     const plumb_sequences sequences = { 1, requests.n_prompt, requests.tokens, &one, &last };
     std::vector<float>    out(layers.size() * llama_model_n_embd(model.llama));
     int32_t               result = PLUMB_OK;

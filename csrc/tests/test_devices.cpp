@@ -134,13 +134,13 @@ std::vector<float> residuals(plumb_session * session, int32_t n_layer, int32_t n
     for (int32_t layer = PLUMB_LAYER_EMBEDDING; layer < n_layer; layer++) {
         layers.push_back(layer);
     }
-    const requests       r;
-    const plumb_requests c = r.get();
-    std::vector<float>   out(6 * layers.size() * n_embd, NAN);
-    std::vector<int32_t> statuses(6);
+    const requests        r;
+    const plumb_requests  c = r.get();
+    std::vector<float>    out(6 * layers.size() * n_embd, NAN);
+    std::vector<int32_t>  statuses(6);
     const sequences       ends = ends_of(c);
     const plumb_sequences s    = ends.get();
-    plumb_error          error;
+    plumb_error           error;
     EXPECT_EQ(plumb_session_residuals(session, &s, nullptr, 0, layers.data(), (int32_t) layers.size(), nullptr,
                                       statuses.data(), out.data(), &error),
               PLUMB_OK)

@@ -337,10 +337,10 @@ TEST_P(score, reads_a_layer_by_itself_as_all_together) {
     const plumb_requests                                      requests = b.get();
     std::vector<float>                                        before(b.n_scores()), after(b.n_scores());
     std::vector<int32_t>                                      statuses(8);
-    auto score_all = [&](std::vector<float> & logprobs) {
+    auto                                                      score_all = [&](std::vector<float> & logprobs) {
         ASSERT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, nullptr, logprobs.data(), statuses.data(),
-                                      nullptr, &error),
-                  PLUMB_OK)
+                                                                                           nullptr, &error),
+                                                                       PLUMB_OK)
             << error.message;
     };
     score_all(before);
@@ -357,8 +357,8 @@ TEST_P(score, reads_a_layer_by_itself_as_all_together) {
     auto               read_layers = [&](const int32_t * which, size_t n_which, std::vector<float> & out) {
         statuses.assign(some.n_tokens.size(), -1);
         ASSERT_EQ(plumb_session_residuals(session.get(), &read, nullptr, 0, which, (int32_t) n_which, nullptr,
-                                          statuses.data(), out.data(), &error),
-                  PLUMB_OK)
+                                                        statuses.data(), out.data(), &error),
+                                PLUMB_OK)
             << error.message;
         for (size_t i = 0; i < statuses.size(); i++) {
             EXPECT_EQ(statuses[i], i + 2 == statuses.size() ? PLUMB_TOO_LONG : PLUMB_OK) << i;
@@ -379,9 +379,9 @@ TEST_P(score, reads_a_layer_by_itself_as_all_together) {
 }
 
 TEST(residuals, refuse_what_cannot_be_read) {
-    const tiny  t("llama");
-    plumb_error error;
-    const auto  params = params_of(64, 64, true);
+    const tiny                                                t("llama");
+    plumb_error                                               error;
+    const auto                                                params = params_of(64, 64, true);
     std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
                                                                       plumb_session_free);
     std::vector<float>                                        out(4 * 4 * llama_model_n_embd(t.llama));
