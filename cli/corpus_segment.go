@@ -126,9 +126,10 @@ type cutPair struct {
 	Uncut    string            `json:"uncut,omitempty"`
 }
 
-// partial opens what a cut run left beside the output; nil where that is no file.
+// partial opens what a cut run left beside the output; nil where that is no plain file: beside a link such as /dev/stdout is no
+// place of the user's.
 func (o *corpusSegmentOptions) partial(task *dialectTask, cutter *segmenter) (*corpus.Partial[cutPair], error) {
-	if info, err := os.Stat(o.out); o.out == "" || err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Lstat(o.out); o.out == "" || err == nil && !info.Mode().IsRegular() {
 		return nil, nil
 	}
 	asked, err := json.Marshal(struct {
