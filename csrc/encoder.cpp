@@ -3,6 +3,7 @@
 #include "architectures.h"
 #include "cancel.h"
 #include "error.h"
+#include "finite.h"
 #include "model.h"
 
 #include "ggml/exact_gelu.h"
@@ -189,7 +190,7 @@ plumb_status plumb_encoder_run(plumb_encoder * encoder, const int32_t * tokens, 
             fail(PLUMB_ERROR, "llama.cpp gave no embeddings");
         }
         std::copy(from, from + (size_t) rows * width, out);
-        if (!std::all_of(out, out + (size_t) rows * width, [](float x) { return std::isfinite(x); })) {
+        if (!plumb::all_finite(out, (size_t) rows * width)) {
             fail(PLUMB_NOT_FINITE, "the model's output is not a number");
         }
     });

@@ -3,6 +3,7 @@
 #include "architectures.h"
 #include "attention.h"
 #include "error.h"
+#include "finite.h"
 #include "hooks.h"
 #include "model.h"
 
@@ -31,10 +32,6 @@ bool on_node(ggml_tensor * node, bool ask, void * user_data) {
         node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
     }
     return recorded.on_node(node, ask);
-}
-
-bool all_finite(const float * v, size_t n) {
-    return std::all_of(v, v + n, [](float x) { return std::isfinite(x); });
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "hooks.h"
 
 #include "error.h"
+#include "finite.h"
 
 #include "llama.h"
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+using plumb::all_finite;
 using plumb::fail;
 using plumb::planned_hook;
 
@@ -34,15 +36,6 @@ bool is_named(const ggml_tensor * tensor, const char * name) {
     }
     const size_t n = strlen(name);
     return strncmp(hash + 1, name, n) == 0 && hash[1 + n] == '#';
-}
-
-bool all_finite(const float * v, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (!std::isfinite(v[i])) {
-            return false;
-        }
-    }
-    return true;
 }
 
 planned_hook checked(const plumb_hooks & hooks, const plumb_hook & h, const plumb_batch_rows * batch) {

@@ -1,6 +1,7 @@
 #include "patch.h"
 
 #include "error.h"
+#include "finite.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +47,7 @@ void patch_job::check() const {
                  patches[p].layer, session.hooks->n_layer - 1);
         }
         const float * v = patches[p].vector;
-        if (!v || !std::all_of(v, v + session.hooks->n_embd, [](float x) { return std::isfinite(x); })) {
+        if (!v || !all_finite(v, session.hooks->n_embd)) {
             fail(PLUMB_INVALID, "the vector of a patch at layer %d %s", patches[p].layer,
                  v ? "holds a NaN or an infinity" : "is missing");
         }

@@ -1,10 +1,10 @@
 // Reading: batches of sequences through the blocks up to the highest layer that is read.
 
 #include "error.h"
+#include "finite.h"
 #include "session.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace plumb {
 
@@ -34,8 +34,7 @@ void read_job::run() {
         const size_t size = (size_t) n_layers * session.hooks->n_embd;
         for (size_t s = from; s < next; s++) {
             const float * p = out + sequences[s].first_position * size;
-            if (statuses[s] == PLUMB_OK &&
-                !std::all_of(p, p + sequences[s].n_positions * size, [](float x) { return std::isfinite(x); })) {
+            if (statuses[s] == PLUMB_OK && !all_finite(p, sequences[s].n_positions * size)) {
                 statuses[s] = PLUMB_NOT_FINITE;
             }
         }

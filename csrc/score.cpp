@@ -1,6 +1,7 @@
 // Scoring: batches of token tries through llama_decode, and log-softmax of the rows that matter.
 
 #include "error.h"
+#include "finite.h"
 #include "logsumexp.h"
 #include "session.h"
 
@@ -33,7 +34,7 @@ void mark_not_finite(const std::vector<request_view> & requests, size_t from, in
             n_tokens += count;
         }
         const float * p = to.logprobs + requests[r].first_token;
-        if (!std::all_of(p, p + n_tokens, [](float x) { return std::isfinite(x); })) {
+        if (!all_finite(p, n_tokens)) {
             to.statuses[r] = PLUMB_NOT_FINITE;
         }
     }

@@ -84,6 +84,15 @@ int32_t trie::child(int32_t parent, int32_t token) {
     return it->second;
 }
 
+// Goes on from a node by tokens, whose nodes it adds to the path, and returns the last one.
+int32_t trie::follow(int32_t at, const int32_t * tokens, int32_t n, std::vector<int32_t> & path) {
+    for (int32_t i = 0; i < n; i++) {
+        at = child(at, tokens[i]);
+        path.push_back(at);
+    }
+    return at;
+}
+
 void trie::needs_logits(int32_t at) {
     if (!nodes[at].output) {
         nodes[at].output = true;
@@ -94,18 +103,11 @@ void trie::needs_logits(int32_t at) {
 void trie::add_path(const request_view & request, size_t continuation, int32_t out) {
     const auto [tokens, n]      = request.continuations[continuation];
     std::vector<int32_t> & path = paths.emplace_back();
-    int32_t                at   = -1;
-    for (int32_t i = 0; i < request.n_prompt; i++) {
-        at = child(at, request.prompt[i]);
-        path.push_back(at);
-    }
+    follow(follow(-1, request.prompt, request.n_prompt, path), tokens, n - 1, path);
     for (int32_t i = 0; i < n; i++) {
+        const int32_t at = path[request.n_prompt - 1 + i];
         needs_logits(at);
         targets.push_back({ at, tokens[i], out + i });
-        if (i + 1 < n) {
-            at = child(at, tokens[i]);
-            path.push_back(at);
-        }
     }
     total.n_sequences++;
 }
@@ -128,11 +130,7 @@ void trie::add(const request_view & request, size_t continuation) {
 
 void trie::add(const sequence_view & sequence, bool as_outputs) {
     std::vector<int32_t> & path = paths.emplace_back();
-    int32_t                at   = -1;
-    for (int32_t i = 0; i < sequence.n_tokens; i++) {
-        at = child(at, sequence.tokens[i]);
-        path.push_back(at);
-    }
+    follow(-1, sequence.tokens, sequence.n_tokens, path);
     for (int32_t i = 0; i < sequence.n_positions; i++) {
         const int32_t read = path[sequence.positions[i]];
         reads.push_back({ read, sequence.first_position + i });

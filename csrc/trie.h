@@ -87,6 +87,7 @@ class trie {
     };
 
     int32_t child(int32_t parent, int32_t token);
+    int32_t follow(int32_t at, const int32_t * tokens, int32_t n, std::vector<int32_t> & path);
     void    needs_logits(int32_t at);
     void    add_path(const request_view & request, size_t continuation, int32_t out);
 

@@ -32,6 +32,15 @@ struct tiny {
     }
 };
 
+using session_ptr = std::unique_ptr<plumb_session, void (*)(plumb_session *)>;
+
+session_ptr session_of(const tiny & t, const plumb_session_params & params) {
+    plumb_error error;
+    session_ptr session(plumb_session_new(t.model, &params, &error), plumb_session_free);
+    EXPECT_TRUE(session) << error.message;
+    return session;
+}
+
 struct batch_of_requests {
     std::vector<int32_t> n_prompt, n_continuations, n_tokens, tokens;
 
@@ -249,12 +258,11 @@ TEST_P(score, under_several_steerings_equals_one_by_one) {
     const size_t            n        = b.n_scores();
     // The last layout's graphs are smaller than the batch: there each steering is decoded by itself.
     for (const auto & params : { params_of(256, 256, true), params_of(256, 256, false), params_of(256, 7, true) }) {
-        plumb_error                                               error;
-        std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                          plumb_session_free);
-        std::vector<float>                                        scores(sets.size() * n);
-        std::vector<int32_t>                                      statuses(sets.size() * b.n_prompt.size(), -1);
-        int64_t                                                   n_computed = 0, n_alone = 0;
+        plumb_error          error;
+        const session_ptr    session = session_of(t, params);
+        std::vector<float>   scores(sets.size() * n);
+        std::vector<int32_t> statuses(sets.size() * b.n_prompt.size(), -1);
+        int64_t              n_computed = 0, n_alone = 0;
         ASSERT_EQ(plumb_session_score_sets(session.get(), &requests, c_sets.data(), c_sets.size(), nullptr,
                                            scores.data(), statuses.data(), &n_computed, &error),
                   PLUMB_OK)
@@ -285,14 +293,13 @@ TEST_P(score, projection_leaves_nothing_along_the_direction) {
     for (int32_t i = 0; i < n_embd; i++) {
         v[i] = std::cos(0.7f * i) * 3.0f;
     }
-    const double norm = std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
-    plumb_error  error;
-    const auto   params = params_of(256, 256, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    const batch_of_requests                                   b        = some_requests();
-    const plumb_requests                                      requests = b.get();
-    sequences                                                 some     = ends_of(requests);
+    const double            norm = std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
+    plumb_error             error;
+    const auto              params   = params_of(256, 256, true);
+    const session_ptr       session  = session_of(t, params);
+    const batch_of_requests b        = some_requests();
+    const plumb_requests    requests = b.get();
+    sequences               some     = ends_of(requests);
     some.add(tiny_tokens(30, 5), { 0, 3, 19, 29 }); // shares 20 rows with others
     const plumb_sequences read = some.get();
     const size_t          n    = some.positions.size();
@@ -327,20 +334,19 @@ TEST_P(score, projection_leaves_nothing_along_the_direction) {
 
 // Reading one layer leaves out the blocks above it: that changes nothing in what is read, and nothing in what is scored next.
 TEST_P(score, reads_a_layer_by_itself_as_all_together) {
-    const tiny    t(GetParam());
-    const int32_t n_embd = llama_model_n_embd(t.llama), n_layer = llama_model_n_layer(t.llama);
-    plumb_error   error;
-    const auto    params = params_of(256, 256, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    const batch_of_requests                                   b        = some_requests();
-    const plumb_requests                                      requests = b.get();
-    std::vector<float>                                        before(b.n_scores()), after(b.n_scores());
-    std::vector<int32_t>                                      statuses(8);
-    auto                                                      score_all = [&](std::vector<float> & logprobs) {
+    const tiny              t(GetParam());
+    const int32_t           n_embd = llama_model_n_embd(t.llama), n_layer = llama_model_n_layer(t.llama);
+    plumb_error             error;
+    const auto              params   = params_of(256, 256, true);
+    const session_ptr       session  = session_of(t, params);
+    const batch_of_requests b        = some_requests();
+    const plumb_requests    requests = b.get();
+    std::vector<float>      before(b.n_scores()), after(b.n_scores());
+    std::vector<int32_t>    statuses(8);
+    auto                    score_all = [&](std::vector<float> & logprobs) {
         ASSERT_EQ(plumb_session_score(session.get(), &requests, nullptr, 0, nullptr, logprobs.data(), statuses.data(),
-                                                                                           nullptr, &error),
-                                                                       PLUMB_OK)
+                                                         nullptr, &error),
+                                     PLUMB_OK)
             << error.message;
     };
     score_all(before);
@@ -379,12 +385,11 @@ TEST_P(score, reads_a_layer_by_itself_as_all_together) {
 }
 
 TEST(residuals, refuse_what_cannot_be_read) {
-    const tiny                                                t("llama");
-    plumb_error                                               error;
-    const auto                                                params = params_of(64, 64, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    std::vector<float>                                        out(4 * 4 * llama_model_n_embd(t.llama));
+    const tiny         t("llama");
+    plumb_error        error;
+    const auto         params  = params_of(64, 64, true);
+    const session_ptr  session = session_of(t, params);
+    std::vector<float> out(4 * 4 * llama_model_n_embd(t.llama));
     auto refused = [&](const std::vector<int32_t> & tokens, const std::vector<int32_t> & at, int32_t layer) {
         sequences one;
         one.add(tokens, at);
@@ -404,12 +409,11 @@ TEST(residuals, refuse_what_cannot_be_read) {
 }
 
 TEST(batches, depend_on_the_tokens_alone) {
-    const tiny                                                t("llama");
-    plumb_error                                               error;
-    const auto                                                params = params_of(64, 64, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    batch_of_requests                                         b;
+    const tiny        t("llama");
+    plumb_error       error;
+    const auto        params  = params_of(64, 64, true);
+    const session_ptr session = session_of(t, params);
+    batch_of_requests b;
     for (int i = 0; i < 12; i++) {
         b.add(tiny_tokens(11, 100 + i), { { 1, 2, 3 }, { 4, 5 } });
     }
@@ -423,12 +427,11 @@ TEST(batches, depend_on_the_tokens_alone) {
 }
 
 TEST(score_errors, are_a_requests_own) {
-    const tiny                                                t("llama");
-    plumb_error                                               error;
-    const auto                                                params = params_of(64, 64, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    batch_of_requests                                         b;
+    const tiny        t("llama");
+    plumb_error       error;
+    const auto        params  = params_of(64, 64, true);
+    const session_ptr session = session_of(t, params);
+    batch_of_requests b;
     b.add(tiny_tokens(11, 1), { { 1, 2, 3 } });
     b.add(tiny_tokens(80, 2), { { 1, 2, 3 } });                           // longer than the context
     b.add(tiny_tokens(60, 3), { { 1, 2, 3 }, { 4, 5, 6, 7 }, { 8, 9 } }); // together too long, one by one not
@@ -464,12 +467,11 @@ TEST(score_errors, are_a_requests_own) {
 }
 
 TEST(cancel, ends_a_call_and_not_the_next) {
-    const tiny                                                t("llama");
-    plumb_error                                               error;
-    const auto                                                params = params_of(64, 16, true);
-    std::unique_ptr<plumb_session, void (*)(plumb_session *)> session(plumb_session_new(t.model, &params, &error),
-                                                                      plumb_session_free);
-    batch_of_requests                                         b;
+    const tiny        t("llama");
+    plumb_error       error;
+    const auto        params  = params_of(64, 16, true);
+    const session_ptr session = session_of(t, params);
+    batch_of_requests b;
     for (int i = 0; i < 3000; i++) {
         b.add(tiny_tokens(11, i), { { 1, 2, 3 } });
     }
