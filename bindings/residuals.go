@@ -74,12 +74,8 @@ func (s *Session) Residuals(ctx context.Context, sequences []Sequence, steering 
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	pin := func(list []int32) *C.int32_t {
-		pinner.Pin(&list[0])
-		return (*C.int32_t)(&list[0])
-	}
-	c := C.plumb_sequences{n_sequences: C.int32_t(len(sequences)), n_tokens: pin(nTokens), tokens: pin(tokens),
-		n_positions: pin(nPositions), positions: pin(positions)}
+	c := C.plumb_sequences{n_sequences: C.int32_t(len(sequences)), n_tokens: pinned(&pinner, nTokens), tokens: pinned(&pinner, tokens),
+		n_positions: pinned(&pinner, nPositions), positions: pinned(&pinner, positions)}
 	steer, nSteer, err := s.pinSteering(steering, &pinner)
 	if err != nil {
 		return nil, nil, err

@@ -120,15 +120,17 @@ func flatten(requests []Request) (*flat, error) {
 	}
 	f.continuations = len(f.nTokens)
 	f.c.n_requests = C.int32_t(len(requests))
-	pin := func(s []int32) *C.int32_t {
-		f.pinner.Pin(&s[0])
-		return (*C.int32_t)(&s[0])
-	}
 	if len(requests) > 0 {
-		f.c.n_prompt, f.c.n_continuations = pin(f.nPrompt), pin(f.nCont)
-		f.c.n_tokens, f.c.tokens = pin(f.nTokens), pin(f.tokens)
+		f.c.n_prompt, f.c.n_continuations = pinned(&f.pinner, f.nPrompt), pinned(&f.pinner, f.nCont)
+		f.c.n_tokens, f.c.tokens = pinned(&f.pinner, f.nTokens), pinned(&f.pinner, f.tokens)
 	}
 	return f, nil
+}
+
+// pinned is a list that is not empty as C reads it, pinned by p.
+func pinned(p *runtime.Pinner, list []int32) *C.int32_t {
+	p.Pin(&list[0])
+	return (*C.int32_t)(&list[0])
 }
 
 func (f *flat) release() { f.pinner.Unpin() }
