@@ -79,18 +79,10 @@ func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
 			return err
 		}
 	}
-	switch {
-	case options.json:
-		return r.WriteJSON(out)
-	case options.csv:
-		return r.WriteCSV(out)
-	case options.markdown:
-		return r.WriteMarkdown(out)
-	}
-	if err := r.WriteTable(out); err != nil {
+	if err := options.print(r, out); err != nil {
 		return err
 	}
-	if options.html != "" {
+	if options.table() && options.html != "" {
 		_, err = fmt.Fprintf(out, "Report: %s\n", options.html)
 	}
 	return err

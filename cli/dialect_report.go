@@ -94,8 +94,7 @@ func compareDialects(options *compareOptions, dirs []string, out io.Writer) erro
 			return err
 		}
 	}
-	output := options.printing
-	return output.print(c, out)
+	return options.print(c, out)
 }
 
 // writeFile writes a file by a function that writes its content.

@@ -22,15 +22,26 @@ import (
 // dialectMethod is the method that is fitted on pairs of sentences, not on BBQ.
 const dialectMethod = string(steer.Dialect)
 
-// dialectFlags are the flags that the other methods have no use for.
-var dialectFlags = []string{"trace", "lexicon", "embed-model", "residual-norms", "split-sizes"}
+// Flags that one method has no use for, or the others.
+var (
+	dialectFlags    = []string{"trace", "lexicon", "embed-model", "residual-norms", "split-sizes"}
+	notDialectFlags = []string{"strata", "grad", "at", "pooled", "random-seed", "metadata", "prompt", "chat"}
+)
+
+// refuseFlags refuses those of the flags that are set; whose says which methods they are of.
+func refuseFlags(c *cli.Context, names []string, whose string) error {
+	for _, name := range names {
+		if c.IsSet(name) {
+			return usageError("--%s is of %s; leave it out", name, whose)
+		}
+	}
+	return nil
+}
 
 // checkDialectFlags refuses flags of the other methods, which would change nothing.
 func checkDialectFlags(c *cli.Context, options *steerFitOptions) error {
-	for _, name := range []string{"strata", "grad", "at", "pooled", "random-seed", "metadata", "prompt", "chat"} {
-		if c.IsSet(name) {
-			return usageError("--%s is of other methods than dialect; leave it out", name)
-		}
+	if err := refuseFlags(c, notDialectFlags, "other methods than dialect"); err != nil {
+		return err
 	}
 	if c.IsSet("operator") && options.operator != string(steer.Add) {
 		return usageError("--operator %s: dialect directions are added; leave it out", options.operator)

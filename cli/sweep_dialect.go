@@ -51,9 +51,10 @@ func sweepDialectCommand() *cli.Command {
 		Name:  "dialect",
 		Usage: "audit dialect under steering of several strengths, and choose one",
 		Description: `Audits the evaluation part of the pairs (see plumb audit dialect --help for --data) at every strength β: with all
-layers of the file by their weights, and with its heaviest layer alone, of weight 1. It also audits the prompting baseline. Every audit is a run in
-DIR, which plumb report and plumb compare read; plumb report DIR prints the sweep again. The unsteered one is DIR/base: plumb
-audit dialect --split evaluation --wording best --out DIR/base makes it beforehand, and --resume goes on from it.
+layers of the file by their weights, and with its heaviest layer alone, of weight 1. It also audits the prompting
+baseline. Every audit is a run in DIR, which plumb report and plumb compare read; plumb report DIR prints the sweep
+again. The unsteered one is DIR/base: plumb audit dialect --split evaluation --wording best --out DIR/base makes it
+beforehand, and --resume goes on from it.
 
 The strength is chosen on a quarter of the pairs and everything is reported on the others:
 
