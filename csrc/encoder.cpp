@@ -81,6 +81,9 @@ bool on_node(ggml_tensor * node, bool ask, void * user_data) {
     plumb_encoder & encoder = *(plumb_encoder *) user_data;
     if (ask) {
         plumb::compute_gelu_exactly(node);
+        if (encoder.model->floats) {
+            encoder.model->floats->use_in(node);
+        }
     }
     if (ask && strcmp(node->name, "result_embd_pooled") == 0) {
         encoder.n_out = node->ne[0];
@@ -111,6 +114,9 @@ void encode(plumb_encoder & encoder, const int32_t * tokens, int32_t n) {
         const std::string why = plumb::take_logged_error();
         fail(PLUMB_ERROR, "llama.cpp cannot encode %d tokens (status %d)%s%s", n, status, why.empty() ? "" : ": ",
              why.c_str());
+    }
+    if (encoder.model->floats) {
+        encoder.model->floats->check();
     }
 }
 

@@ -56,6 +56,7 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
                                     int32_t n_max, plumb_cancel * cancel, int32_t * out, int32_t * n_out,
                                     plumb_error * error) {
     session->cancel           = cancel;
+    session->generating       = true;
     const plumb_status status = plumb::guarded(error, [&] {
         const int32_t n_vocab = llama_vocab_n_tokens(session->model->vocab);
         if (n_prompt < 1 || n_max < 1) {
@@ -95,6 +96,7 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
             throw plumb::failure((plumb_status) reason.status, reason.message);
         }
     });
+    session->generating       = false;
     session->cancel           = nullptr;
     return status;
 }

@@ -22,18 +22,6 @@ std::string architecture_of(const llama_model * model) {
     return name;
 }
 
-// What comes after the last block is replayed from there, and nobody reads the logits: it is recorded and not computed.
-bool on_node(ggml_tensor * node, bool ask, void * user_data) {
-    trace & recorded = *(trace *) user_data;
-    if (ask) {
-        keep_attention_in_f32(node);
-    }
-    if (ask && recorded.in_last_block()) {
-        node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
-    }
-    return recorded.on_node(node, ask);
-}
-
 } // namespace
 
 gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
@@ -71,10 +59,10 @@ gradient_engine::gradient_engine(llama_model * model, const gradient_params & p)
     cp.type_k               = GGML_TYPE_F32;
     cp.type_v               = GGML_TYPE_F32;
     cp.flash_attn_type      = fused_attention_is_exact() ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    cp.cb_eval_user_data    = &recorded;
-    cp.cb_eval              = on_node;
-    cp.abort_callback_data  = this;
-    cp.abort_callback       = [](void * e) { return is_cancelled(((gradient_engine *) e)->cancel); };
+    cp.cb_eval_user_data    = this;
+    cp.cb_eval = [](ggml_tensor * node, bool ask, void * e) { return ((gradient_engine *) e)->on_node(node, ask); };
+    cp.abort_callback_data = this;
+    cp.abort_callback      = [](void * e) { return is_cancelled(((gradient_engine *) e)->cancel); };
 
     context.reset(new_context(model, cp, " for gradients"));
     params.n_ctx = std::min<int32_t>(params.n_ctx, llama_n_ctx(context.get()));
@@ -203,6 +191,20 @@ void gradient_engine::run(const std::vector<request_view> & requests, const grad
 
 // ---- running it --------------------------------------------------------------------------------------------------------
 
+// What comes after the last block is replayed from there, and nobody reads the logits: it is recorded and not computed.
+bool gradient_engine::on_node(ggml_tensor * node, bool ask) {
+    if (ask) {
+        keep_attention_in_f32(node);
+        if (params.floats) {
+            params.floats->use_in(node);
+        }
+    }
+    if (ask && recorded.in_last_block()) {
+        node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
+    }
+    return recorded.on_node(node, ask);
+}
+
 void gradient_engine::decode(const std::vector<row> & rows) {
     const size_t                n_batch = llama_n_batch(context.get());
     std::vector<llama_token>    token;
@@ -231,6 +233,9 @@ void gradient_engine::decode(const std::vector<row> & rows) {
             const std::string why = take_logged_error();
             fail(PLUMB_ERROR, "llama.cpp cannot decode %d rows for gradients: %s", (int) n,
                  why.empty() ? "no reason given" : why.c_str());
+        }
+        if (params.floats) {
+            params.floats->check();
         }
     }
 }

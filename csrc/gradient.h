@@ -12,6 +12,7 @@
 #include "trie.h"
 
 #include "ggml/backward.h"
+#include "ggml/float_weights.h"
 #include "ggml/trace.h"
 
 #include "llama.h"
@@ -29,6 +30,7 @@ struct gradient_params {
     int32_t n_threads       = 1;
     bool    share           = true; // several sequences a batch: where token tries are right for the architecture
     size_t  transposed_size = (size_t) 1 << 30; // bytes of transposed weights to keep from one batch to the next
+    float_weights * floats  = nullptr;          // the model's, if it has them; outlives the engine
 };
 
 struct gradient_job {
@@ -73,6 +75,7 @@ class gradient_engine {
         bool                 logits;
     };
 
+    bool    on_node(ggml_tensor * node, bool ask);
     int32_t n_rows_of(const item & i, const gradient_job & job) const;
     bool    fits(const request_view & request, size_t begin, size_t end, const gradient_job & job) const;
     void    add(item i, const gradient_job & job);

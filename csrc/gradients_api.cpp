@@ -19,6 +19,7 @@ plumb_gradients * plumb_gradients_new(plumb_model * model, const plumb_gradients
         p.n_ctx           = params ? params->n_ctx : 0;
         p.n_rows          = params ? params->n_rows : 0;
         p.n_threads       = model->n_threads;
+        p.floats          = model->floats.get();
         p.share           = plumb::trie_scoring_was_checked(model->architecture);
         gradients         = std::make_unique<plumb_gradients>();
         gradients->model  = model;

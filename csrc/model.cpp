@@ -22,6 +22,7 @@
 using plumb::fail;
 
 plumb_model::~plumb_model() {
+    floats.reset();
     if (owns_llama) {
         llama_model_free(llama);
     }
@@ -48,8 +49,9 @@ void check_block_count(const char * path, const gguf_context * gguf) {
     }
 }
 
-// Says why a file cannot be a whole GGUF file, before llama.cpp, whose loader only returns a null pointer.
-void check_file(const char * path) {
+// Says why a file cannot be a whole GGUF file, before llama.cpp, whose loader only returns a null pointer. Returns how many
+// parameters it holds; for a model in several files, which are not looked into, UINT64_MAX.
+uint64_t check_file(const char * path) {
     struct stat st;
     if (stat(path, &st) != 0) {
         fail(errno == ENOENT ? PLUMB_NOT_FOUND : PLUMB_ERROR, "%s: %s", path, strerror(errno));
@@ -75,6 +77,10 @@ void check_file(const char * path) {
              why.empty() ? "" : ": ", why.c_str());
     }
     check_block_count(path, gguf.get());
+    uint64_t n_params = 0;
+    for (ggml_tensor * t = ggml_get_first_tensor(tensors); t; t = ggml_get_next_tensor(tensors, t)) {
+        n_params += ggml_nelements(t);
+    }
     uint64_t end = gguf_get_data_offset(gguf.get());
     for (int64_t i = 0; i < gguf_get_n_tensors(gguf.get()); i++) {
         end = std::max<uint64_t>(end, gguf_get_data_offset(gguf.get()) + gguf_get_tensor_offset(gguf.get(), i) +
@@ -84,6 +90,7 @@ void check_file(const char * path) {
         fail(PLUMB_FORMAT, "%s: cut off: %llu bytes of %llu; fetch the file again", path,
              (unsigned long long) st.st_size, (unsigned long long) end);
     }
+    return gguf_find_key(gguf.get(), "split.count") < 0 ? n_params : UINT64_MAX;
 }
 
 plumb_status status_of_load_error(const std::string & why) {
@@ -211,13 +218,19 @@ std::string meta(const llama_model * model, const char * key) {
     return n < 0 ? "" : value;
 }
 
+// The largest model whose weights are made floats: 2 GiB of them.
+constexpr uint64_t max_params_as_floats = 1 << 29;
+
 std::unique_ptr<plumb_model> wrap(llama_model * llama, bool owns, int32_t n_threads) {
     auto model          = std::make_unique<plumb_model>();
     model->llama        = llama;
     model->owns_llama   = owns;
     model->vocab        = llama_model_get_vocab(llama);
     model->architecture = meta(llama, "general.architecture");
-    model->n_threads    = n_threads > 0 ? n_threads : std::max(1u, std::thread::hardware_concurrency());
+    if (llama_model_n_params(llama) <= max_params_as_floats) {
+        model->floats = std::make_unique<plumb::float_weights>();
+    }
+    model->n_threads = n_threads > 0 ? n_threads : std::max(1u, std::thread::hardware_concurrency());
     return model;
 }
 
@@ -241,12 +254,12 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
         static std::once_flag once;
         std::call_once(once, llama_backend_init);
         plumb::take_logged_error();
-        check_file(path);
+        const bool small = check_file(path) <= max_params_as_floats;
         add_rpc_servers(p.rpc_servers);
 
         llama_model_params lp = llama_model_default_params();
         lp.n_gpu_layers       = p.n_gpu_layers;
-        lp.use_extra_bufts    = !p.plain_weights;
+        lp.use_extra_bufts    = !p.plain_weights && !small; // a repacked weight cannot be read
 
         const std::vector<ggml_backend_dev_t> devices = find_devices(p);
         std::vector<ggml_backend_dev_t>       list    = devices;

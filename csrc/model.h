@@ -4,10 +4,13 @@
 
 #include "plumb.h"
 
+#include "ggml/float_weights.h"
+
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "llama.h"
 
+#include <memory>
 #include <string>
 
 struct plumb_model {
@@ -17,6 +20,9 @@ struct plumb_model {
     int32_t             n_threads  = 1;
     std::string         architecture;
     std::string         devices = "unknown"; // where its blocks are kept, for a person; a caller's own are not known
+
+    // of a small model: its weights as floats; else null
+    std::unique_ptr<plumb::float_weights> floats;
 
     ~plumb_model();
 };

@@ -77,9 +77,9 @@ typedef struct plumb_model_params {
     const char *  rpc_servers;  // host:port, comma-separated; NULL: none
     const float * tensor_split; // share of each device, n_tensor_split entries; NULL: by free memory
     int32_t       n_tensor_split;
-    int32_t       n_gpu_layers;  // layers kept on them, the head (one) and the last first; 0: the CPU; negative: all
-    int32_t       n_threads;     // CPU threads; 0: one a core
-    bool          plain_weights; // keep weights in the file's layout, as gradients need; slower for some quantisations
+    int32_t       n_gpu_layers; // layers kept on them, the head (one) and the last first; 0: the CPU; negative: all
+    int32_t       n_threads;    // CPU threads; 0: one a core
+    bool plain_weights; // keep weights in the file's layout, as gradients need; slower for some types in large models
 } plumb_model_params;
 
 plumb_model_params plumb_model_params_default(void);
@@ -180,6 +180,9 @@ plumb_status plumb_hooks_end(plumb_hooks * hooks, plumb_error * error);
 
 // ---- sessions and scoring ----------------------------------------------------
 
+// Scores texts and reads residual streams. On the CPU, a model of up to 2^29 parameters in one file computes as its copy in F32
+// does, to the last bit: weights of other types are multiplied as floats, of which the model keeps copies. In larger models,
+// and wherever text is generated, ggml rounds what it multiplies by such weights, mostly to eight bits.
 typedef struct plumb_session plumb_session;
 
 typedef struct plumb_session_params {

@@ -252,6 +252,9 @@ void decode_rows(plumb_session & session, const trie_layout & layout, int32_t be
     if (plumb_hooks_end(session.hooks.get(), &error) != PLUMB_OK) {
         throw failure((plumb_status) error.status, error.message);
     }
+    if (session.model->floats) {
+        session.model->floats->check();
+    }
     if (!logprobs) {
         return;
     }

@@ -36,6 +36,11 @@ static bool on_node(ggml_tensor * node, bool ask, void * user_data) {
     if (ask) {
         plumb::keep_attention_in_f32(node);
         plumb::compute_gelu_exactly(node);
+        if (session.generating) {
+            plumb::float_weights::forget_in(node);
+        } else if (session.model->floats) {
+            session.model->floats->use_in(node);
+        }
         session.hooks_want_it = plumb_hooks_eval(node, true, session.hooks.get());
         return (session.recording && session.recording->on_node(node, true)) || session.hooks_want_it;
     }

@@ -22,6 +22,8 @@ struct plumb_session {
     std::unique_ptr<ggml_threadpool, void (*)(ggml_threadpool *)> threads{ nullptr, nullptr };
     const plumb_cancel *                                          cancel = nullptr; // of the call that runs
 
+    bool generating = false; // a row at a time
+
     plumb::trace * recording     = nullptr; // of the graph that runs, where its blocks are to be replayed
     bool           can_replay    = true;    // until a replay was refused
     bool           hooks_want_it = false;   // the node that the scheduler asked about last

@@ -1,0 +1,72 @@
+#include "float_weights.h"
+
+#include <new>
+
+namespace plumb {
+
+namespace {
+
+bool is_in_host_memory(const ggml_tensor * t) {
+    const ggml_tensor * owner = t->view_src ? t->view_src : t;
+    return owner->buffer && ggml_backend_buffer_is_host(owner->buffer);
+}
+
+bool is_rounding_weight(const ggml_tensor * t) {
+    return t->op == GGML_OP_NONE && t->type != GGML_TYPE_F32 && ggml_get_type_traits(t->type)->to_float && t->buffer &&
+           ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS && is_in_host_memory(t) &&
+           ggml_is_contiguous(t);
+}
+
+bool is_product(const ggml_tensor * t) {
+    return t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID;
+}
+
+} // namespace
+
+void float_weights::use_in(ggml_tensor * node) noexcept {
+    if (!is_product(node) || !is_rounding_weight(node->src[0]) || !is_in_host_memory(node)) {
+        return;
+    }
+    try {
+        node->src[0] = of(node->src[0]);
+    } catch (const std::bad_alloc &) {
+        out_of_memory = true;
+    }
+}
+
+void float_weights::forget_in(ggml_tensor * node) {
+    // no other leaf has a source
+    if (is_product(node) && node->src[0]->op == GGML_OP_NONE && node->src[0]->src[0]) {
+        node->src[0] = node->src[0]->src[0];
+    }
+}
+
+void float_weights::check() const {
+    if (out_of_memory) {
+        throw std::bad_alloc();
+    }
+}
+
+ggml_tensor * float_weights::of(ggml_tensor * weight) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    copy &                            c = copies[weight];
+    if (c.tensor) {
+        return c.tensor;
+    }
+    c.context.reset(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/true }));
+    if (!c.context) {
+        throw std::bad_alloc();
+    }
+    ggml_tensor * t = ggml_new_tensor(c.context.get(), GGML_TYPE_F32, GGML_MAX_DIMS, weight->ne);
+    c.buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(c.context.get(), ggml_backend_cpu_buffer_type()));
+    if (!c.buffer) {
+        throw std::bad_alloc();
+    }
+    ggml_backend_buffer_set_usage(c.buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    ggml_set_name(t, weight->name);
+    t->src[0] = weight;
+    ggml_get_type_traits(weight->type)->to_float(weight->data, (float *) t->data, ggml_nelements(weight));
+    return c.tensor = t;
+}
+
+} // namespace plumb
