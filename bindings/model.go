@@ -106,6 +106,8 @@ type ModelInfo struct {
 	HasVocabulary bool
 	AddsBOS       bool
 	IsEncoder     bool   // for an Encoder, not a Session
+	AsFloats      bool   // on the CPU its sessions compute as those of its copy in F32 do, to the last bit
+	Threads       int    // CPU threads that its sessions compute with
 	Devices       string // what its blocks are kept on, for a person
 }
 
@@ -117,8 +119,20 @@ func (m *Model) Info() ModelInfo {
 		Architecture: C.GoString(&i.architecture[0]), Description: C.GoString(&i.description[0]),
 		Layers: int(i.n_layer), Width: int(i.n_embd), Vocabulary: int(i.n_vocab), Context: int(i.n_ctx_train),
 		Parameters: uint64(i.n_params), Bytes: uint64(i.n_bytes),
-		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), IsEncoder: bool(i.is_encoder), Devices: C.GoString(&i.devices[0]),
+		HasVocabulary: bool(i.has_vocab), AddsBOS: bool(i.adds_bos), IsEncoder: bool(i.is_encoder),
+		AsFloats: bool(i.as_floats), Threads: int(i.n_threads), Devices: C.GoString(&i.devices[0]),
 	}
+}
+
+// Workers returns how many sessions, that share the model's threads, do most side by side. Threads that compute one graph wait
+// for each other after every node, which for a small model is a good part of the time; a larger one's contexts would take too
+// much memory, and a GPU computes one graph at a time.
+func (m *Model) Workers() int {
+	info := m.Info()
+	if !info.AsFloats || info.Devices != "CPU" {
+		return 1
+	}
+	return min(info.Threads, 4)
 }
 
 // Metadata returns the value of a GGUF key as text; ok is false where the file has no such key.

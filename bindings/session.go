@@ -16,10 +16,11 @@ import (
 type SessionOptions struct {
 	Context   int  // tokens that a batch may hold; 0: the model's, at most 4096
 	BatchRows int  // rows that one graph computes; 0: 512
+	Threads   int  // CPU threads; 0: the model's
 	NoTrie    bool // score one sequence at a time
 }
 
-// Session scores token sequences with a model.
+// Session scores token sequences with a model. It does one thing at a time; several of a model's may be at work at once.
 type Session struct {
 	c     *C.plumb_session
 	model *Model
@@ -30,6 +31,7 @@ func (m *Model) NewSession(opts SessionOptions) (*Session, error) {
 	params := C.plumb_session_params_default()
 	params.n_ctx = C.int32_t(opts.Context)
 	params.n_batch_rows = C.int32_t(opts.BatchRows)
+	params.n_threads = C.int32_t(opts.Threads)
 	params.use_trie = C.bool(!opts.NoTrie)
 	var e C.plumb_error
 	c := C.plumb_session_new(m.c, &params, &e)

@@ -53,9 +53,9 @@ func (t *auditTask) score(ctx context.Context, m *scoringModel, steering *interv
 	return err
 }
 
-// scoringSession makes a session that scores as the self-test found to be right.
-func (m *openedModel) scoringSession() (*bindings.Session, error) {
-	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches})
+// scoringSession makes a session that scores as the self-test found to be right, with so many threads, or with 0 the model's.
+func (m *openedModel) scoringSession(threads int) (*bindings.Session, error) {
+	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches, Threads: threads})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.path, err)
 	}
@@ -65,8 +65,25 @@ func (m *openedModel) scoringSession() (*bindings.Session, error) {
 // scoringModel is a model that was opened to score texts.
 type scoringModel struct {
 	model   *openedModel
-	session *bindings.Session
+	session *bindings.Session // with all threads
+	side    []*bindings.Session
 	tokens  tokenizer
+}
+
+// workers are the sessions that do most side by side, made when they are first asked for.
+func (m *scoringModel) workers() ([]*bindings.Session, error) {
+	n, threads := m.model.Workers(), m.model.Info().Threads
+	if n == 1 {
+		return []*bindings.Session{m.session}, nil
+	}
+	for i := len(m.side); i < n; i++ {
+		session, err := m.model.scoringSession((threads + i) / n) // they add up to all
+		if err != nil {
+			return nil, err
+		}
+		m.side = append(m.side, session)
+	}
+	return m.side, nil
 }
 
 // openScoring opens the model that the flags name. With chat, prompts are wrapped in its chat template.
@@ -76,7 +93,7 @@ func (o *modelOptions) openScoring(chat bool) (*scoringModel, error) {
 		return nil, err
 	}
 	s := &scoringModel{model: model}
-	if s.session, err = model.scoringSession(); err == nil {
+	if s.session, err = model.scoringSession(0); err == nil {
 		s.tokens, err = model.tokenizer(s.session.Layout().Context, chat)
 	}
 	if err != nil {
@@ -95,6 +112,9 @@ func (s *scoringModel) chatIfTrained() error {
 }
 
 func (s *scoringModel) close() {
+	for _, session := range s.side {
+		session.Close()
+	}
 	if s.session != nil {
 		s.session.Close()
 	}

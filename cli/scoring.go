@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 
 	"plumb/audit/record"
 	"plumb/bindings"
+	"plumb/internal/ordered"
 )
 
 // question is an item on its way to a record: the record without scores, and what is scored for it.
@@ -189,33 +192,36 @@ func scoreUnder(ctx context.Context, session *bindings.Session, requests []bindi
 
 // scoreQuestions scores questions from the i-th up to the n-th; next returns one, and put takes a batch's with their scores
 // under each of the steerings. Which questions share a batch is decided by them alone, never by time or by where a run was
-// cut. An interrupt lets the batch end; a second one does not.
+// cut. An interrupt lets the batches end that are being computed; a second one does not.
 func (m *scoringModel) scoreQuestions(ctx context.Context, i, n int, next func(i int) (question, error), steerings [][]bindings.Steering, put func([]waiting, [][]bindings.Score) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := watchInterrupts(stop)
 	defer interrupt.stop()
-
-	queue := questions{tokens: &m.tokens, session: m.session, next: next, at: i, n: n}
-	for {
-		group, err := queue.group()
-		if err != nil || len(group) == 0 {
-			return err
-		}
-		if interrupt.seen() {
-			return errInterrupted
-		}
-		scores, err := scoreUnder(ctx, m.session, requestsOf(group), steerings)
-		if err != nil {
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				return errInterrupted
-			}
-			return err
-		}
-		if err := put(group, scores); err != nil {
-			return err
-		}
+	sessions, err := m.workers()
+	if err != nil {
+		return err
 	}
+	queue := questions{tokens: &m.tokens, session: m.session, next: next, at: i, n: n}
+	return ordered.Do(len(sessions),
+		func() ([]waiting, error) {
+			group, err := queue.group()
+			if err == nil && len(group) == 0 {
+				err = io.EOF
+			}
+			return slices.Clone(group), err
+		},
+		func(worker int, group []waiting) ([][]bindings.Score, error) {
+			if interrupt.seen() {
+				return nil, errInterrupted
+			}
+			scores, err := scoreUnder(ctx, sessions[worker], requestsOf(group), steerings)
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				return nil, errInterrupted
+			}
+			return scores, err
+		},
+		put)
 }
 
 // score takes questions up to the n-th, from the first that the run lacks on.

@@ -28,7 +28,7 @@ func openTiny(t *testing.T, seed uint64) (*openedModel, *bindings.Session, token
 		t.Fatal(err)
 	}
 	t.Cleanup(model.Close)
-	session, err := model.scoringSession()
+	session, err := model.scoringSession(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestMarkerTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := tracer{&scoringModel{model, session, tokens}, lexicon, 1}
+	tr := tracer{&scoringModel{model: model, session: session, tokens: tokens}, lexicon, 1}
 	for text, want := range map[string]string{"now 🙂 she be out": "she be", "Ain’t nobody": "Ain’t nobody", "I'm finna": "finna"} {
 		prompt, err := tokens.tokens(text)
 		if err != nil {
@@ -155,7 +155,12 @@ func TestTraceCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := tracer{&scoringModel{model, session, tokens}, lexicon, 1}
+	tr := tracer{&scoringModel{model: model, session: session, tokens: tokens}, lexicon, 1}
+	t.Cleanup(func() {
+		for _, worker := range tr.side {
+			worker.Close()
+		}
+	})
 	pair := dialect.Pair{ID: "1", AAE: "I'm finna go to them shops", SAE: "I am going to go to those shops"}
 	if err := pair.Cut(4, 2); err != nil {
 		t.Fatal(err)
@@ -168,13 +173,13 @@ func TestTraceCancelled(t *testing.T) {
 	defer run.Close()
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := tr.pair(cancelled, &pair); !errors.Is(err, context.Canceled) {
+	if _, err := tr.pair(cancelled, session, &pair); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled pair: %v", err)
 	}
 	if err := tr.trace(cancelled, []dialect.Pair{pair}, run, newProgress(io.Discard, 1, 0)); !errors.Is(err, context.Canceled) || run.Done() != 0 {
 		t.Errorf("a cancelled trace: %v, %d records", err, run.Done())
 	}
-	r, err := tr.pair(context.Background(), &pair)
+	r, err := tr.pair(context.Background(), session, &pair)
 	if err != nil || r.Error != "" || r.Trace == nil {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"plumb/audit/record"
 	"plumb/audit/report"
 	"plumb/bindings"
+	"plumb/internal/ordered"
 )
 
 type steerTraceOptions struct {
@@ -51,7 +52,9 @@ func steerTraceCommand() *cli.Command {
 the lexicon. For each it adds Gaussian noise to the embeddings of the marker's tokens, of 3 times their standard
 deviation, and then restores the clean state of one layer at one of these tokens, all of them in turn. R is what that
 takes from b_AAE, the preference of the AAE continuation; the four layers with the most negative mean R are those to
-steer, in proportion to it. plumb steer fit --method dialect --trace DIR makes the steering file; plumb report DIR prints the trace again.
+steer, in proportion to it. plumb steer fit --method dialect --trace DIR makes the steering file; plumb report DIR prints
+the trace again. A pair whose context and two continuations are more than 512 tokens, or whose continuations are more
+than 255, is left out and counted as failed.
 
 EXIT STATUS
    0  the trace is complete
@@ -135,39 +138,53 @@ type tracer struct {
 	seed    uint64
 }
 
-// trace appends the records of the pairs that the run lacks. An interrupt lets a pair end; a second one does not.
+// trace appends the records of the pairs that the run lacks. An interrupt lets the pairs end that are being traced; a second
+// one does not.
 func (t *tracer) trace(ctx context.Context, pairs []dialect.Pair, run *record.Writer, progress progress) error {
 	defer progress.end()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := watchInterrupts(stop)
 	defer interrupt.stop()
-	for i := run.Done(); i < len(pairs); i++ {
-		if interrupt.seen() {
-			return errInterrupted
-		}
-		r, err := t.pair(ctx, &pairs[i])
-		if err != nil {
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				return errInterrupted
-			}
-			return err
-		}
-		r.Index = i
-		if err := run.Append([]record.Record{r}); err != nil {
-			return err
-		}
-		progress.at(i + 1)
+	sessions, err := t.workers()
+	if err != nil {
+		return err
 	}
-	return nil
+	next := run.Done()
+	return ordered.Do(len(sessions),
+		func() (int, error) {
+			if next == len(pairs) {
+				return 0, io.EOF
+			}
+			next++
+			return next - 1, nil
+		},
+		func(worker, i int) (record.Record, error) {
+			if interrupt.seen() {
+				return record.Record{}, errInterrupted
+			}
+			r, err := t.pair(ctx, sessions[worker], &pairs[i])
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				err = errInterrupted
+			}
+			r.Index = i
+			return r, err
+		},
+		func(i int, r record.Record) error {
+			if err := run.Append([]record.Record{r}); err != nil {
+				return err
+			}
+			progress.at(i + 1)
+			return nil
+		})
 }
 
 // pair traces one pair. What cannot be traced becomes a record with an error; the error returned is of the model.
-func (t *tracer) pair(ctx context.Context, p *dialect.Pair) (record.Record, error) {
+func (t *tracer) pair(ctx context.Context, session *bindings.Session, p *dialect.Pair) (record.Record, error) {
 	context, continuation := p.Segments.AAE.Context, [2]string{p.Segments.AAE.Continuation, p.Segments.SAE.Continuation}
 	r := record.Record{ID: p.ID + "/" + dialect.TaskTrace, Template: p.ID, Condition: dialect.AAE, Task: dialect.TaskTrace, Text: context, Features: t.lexicon.Features(context)}
 	r.Options = []record.Option{{Text: continuation[0], Role: dialect.AAE}, {Text: continuation[1], Role: dialect.SAE}}
-	score, trace, err := t.sites(ctx, context, continuation)
+	score, trace, err := t.sites(ctx, session, context, continuation)
 	if err != nil {
 		uncut, fatal := perText(err)
 		if fatal != nil {
@@ -181,7 +198,7 @@ func (t *tracer) pair(ctx context.Context, p *dialect.Pair) (record.Record, erro
 
 // sites corrupts the marker's tokens of the context and restores the state of every layer at each of them in turn. The
 // score is the corrupted run's.
-func (t *tracer) sites(ctx context.Context, context string, continuation [2]string) (bindings.Score, *record.Trace, error) {
+func (t *tracer) sites(ctx context.Context, session *bindings.Session, context string, continuation [2]string) (bindings.Score, *record.Trace, error) {
 	request, err := t.tokens.request(&question{prompt: context, options: []string{" " + continuation[0], " " + continuation[1]}})
 	if err != nil {
 		return bindings.Score{}, nil, &textError{err}
@@ -194,7 +211,7 @@ func (t *tracer) sites(ctx context.Context, context string, continuation [2]stri
 	for l := range t.model.Info().Layers {
 		layers = append(layers, l)
 	}
-	clean, errs, err := t.session.Residuals(ctx, []bindings.Sequence{{Tokens: request.Prompt, Positions: positions}}, nil, layers)
+	clean, errs, err := session.Residuals(ctx, []bindings.Sequence{{Tokens: request.Prompt, Positions: positions}}, nil, layers)
 	if err != nil {
 		return bindings.Score{}, nil, err
 	}
@@ -218,7 +235,7 @@ func (t *tracer) sites(ctx context.Context, context string, continuation [2]stri
 			patches = append(patches, bindings.Patch{Layer: l, Position: p, Vector: clean.At(i, l+1)})
 		}
 	}
-	runs, err := t.session.Patched(ctx, request, noise, patches)
+	runs, err := session.Patched(ctx, request, noise, patches)
 	if err != nil {
 		return bindings.Score{}, nil, err
 	}

@@ -252,7 +252,7 @@ func traceEqualsTransformers(t *testing.T, name string) {
 		}
 	}
 	for _, e := range want.Examples {
-		r, err := tr.pair(context.Background(), pairs[e.ID])
+		r, err := tr.pair(context.Background(), tr.session, pairs[e.ID])
 		if err != nil || r.Error != "" {
 			t.Fatal(e.ID, r.Error, err)
 		}

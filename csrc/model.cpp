@@ -316,6 +316,8 @@ void plumb_model_get_info(const plumb_model * model, plumb_model_info * info) {
     info->has_vocab   = llama_vocab_type(model->vocab) != LLAMA_VOCAB_TYPE_NONE;
     info->adds_bos    = info->has_vocab && llama_vocab_get_add_bos(model->vocab);
     info->is_encoder  = plumb::is_encoder(model->architecture);
+    info->as_floats   = model->floats != nullptr;
+    info->n_threads   = model->n_threads;
     snprintf(info->devices, sizeof info->devices, "%s", model->devices.c_str());
 }
 

@@ -70,7 +70,10 @@ void patch_job::decode_runs(const trie_layout & rows) {
     const int32_t n_at_once = std::min({ (n_rows_max - n_shared) / n_rows_each, session.n_outputs_max / n_outputs_each,
                                          n_sequences_max / n_sequences(rows) });
     if (n_at_once < 1) {
-        fail(PLUMB_TOO_LONG, "prompt and continuations are %d rows; one graph computes %d", rows.n_rows(), n_rows_max);
+        fail(PLUMB_TOO_LONG,
+             "prompt and continuations are %d tokens, of which %d are scored; one graph computes %d tokens and scores %d: "
+             "take a shorter pair",
+             rows.n_rows(), n_outputs(rows), n_rows_max, session.n_outputs_max - 1);
     }
     for (int32_t begin = 0; begin < n_patches; begin += n_at_once) {
         const int32_t n = std::min(n_at_once, n_patches - begin);

@@ -103,6 +103,8 @@ typedef struct plumb_model_info {
     bool     has_vocab;
     bool     adds_bos;
     bool     is_encoder; // every token attends to all others: for a plumb_encoder, not a plumb_session
+    bool     as_floats;  // on the CPU its sessions compute as those of its copy in F32 (see plumb_session)
+    int32_t  n_threads;  // CPU threads that its sessions compute with
     char devices[256];   // what its blocks are kept on: "CPU", or devices' descriptions; "unknown" of a borrowed model
 } plumb_model_info;
 

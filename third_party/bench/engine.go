@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"syscall"
 	"time"
 
 	"plumb/audit/bbq"
 	"plumb/bindings"
+	"plumb/internal/ordered"
 )
 
 // request is one measurement asked for.
@@ -43,6 +45,7 @@ type bench struct {
 	path    string
 	model   *bindings.Model
 	session *bindings.Session
+	workers []*bindings.Session // that share the threads
 	samples
 
 	gradients *bindings.Gradients // opened when they are first asked for, since they count as memory
@@ -58,10 +61,22 @@ func newBench(path string) (*bench, error) {
 		model.Close()
 		return nil, err
 	}
-	return &bench{path: path, model: model, session: session}, nil
+	b := &bench{path: path, model: model, session: session}
+	for i, n := 0, model.Workers(); i < n; i++ {
+		worker, err := model.NewSession(bindings.SessionOptions{Threads: (model.Info().Threads + i) / n})
+		if err != nil {
+			b.close()
+			return nil, err
+		}
+		b.workers = append(b.workers, worker)
+	}
+	return b, nil
 }
 
 func (b *bench) close() {
+	for _, worker := range b.workers {
+		worker.Close()
+	}
 	if b.gradients != nil {
 		b.gradients.Close()
 	}
@@ -87,10 +102,40 @@ func (b *bench) scoreBatch(requests []bindings.Request) (rest []bindings.Request
 	return requests[size:], err
 }
 
+// eachBatch has the workers do every batch of the requests, as an audit does, and returns what they computed.
+func (b *bench) eachBatch(requests []bindings.Request, work func(*bindings.Session, []bindings.Request) (rows int, err error)) (rows int, err error) {
+	err = ordered.Do(len(b.workers),
+		func() ([]bindings.Request, error) {
+			if len(requests) == 0 {
+				return nil, io.EOF
+			}
+			size, err := b.session.BatchSize(requests)
+			if err != nil {
+				return nil, err
+			}
+			batch := requests[:size]
+			requests = requests[size:]
+			return batch, nil
+		},
+		func(worker int, batch []bindings.Request) (int, error) { return work(b.workers[worker], batch) },
+		func(_ []bindings.Request, n int) error {
+			rows += n
+			return nil
+		})
+	return rows, err
+}
+
+func (b *bench) scoreAll(requests []bindings.Request) (rows int, err error) {
+	return b.eachBatch(requests, func(session *bindings.Session, batch []bindings.Request) (int, error) {
+		_, rows, err := session.Score(context.Background(), batch, nil)
+		return rows, err
+	})
+}
+
 func (b *bench) score(request) (answer, error) {
 	requests := requestsOf(b.Items)
 	start := time.Now()
-	_, rows, err := b.session.Score(context.Background(), requests, nil)
+	rows, err := b.scoreAll(requests)
 	if err != nil {
 		return answer{}, err
 	}
@@ -103,7 +148,7 @@ func (b *bench) score(request) (answer, error) {
 func (b *bench) pairs(request) (answer, error) {
 	requests := requestsOf(b.Pairs)
 	start := time.Now()
-	_, rows, err := b.session.Score(context.Background(), requests, nil)
+	rows, err := b.scoreAll(requests)
 	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests) / 2, Tokens: rows}, err
 }
 
@@ -140,7 +185,10 @@ func (b *bench) sweep(r request) (answer, error) {
 	}
 	requests := requestsOf(b.Items)
 	start := time.Now()
-	_, err := b.session.ScoreSets(context.Background(), requests, sets)
+	_, err := b.eachBatch(requests, func(session *bindings.Session, batch []bindings.Request) (int, error) {
+		_, err := session.ScoreSets(context.Background(), batch, sets)
+		return 0, err
+	})
 	return answer{Seconds: time.Since(start).Seconds(), Items: len(requests)}, err
 }
 
