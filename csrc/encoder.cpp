@@ -2,6 +2,7 @@
 
 #include "architectures.h"
 #include "cancel.h"
+#include "during.h"
 #include "error.h"
 #include "finite.h"
 #include "model.h"
@@ -178,8 +179,8 @@ int32_t plumb_encoder_width(const plumb_encoder * encoder) {
 
 plumb_status plumb_encoder_run(plumb_encoder * encoder, const int32_t * tokens, int32_t n_tokens, plumb_cancel * cancel,
                                float * out, plumb_error * error) {
-    encoder->cancel           = cancel;
-    const plumb_status status = plumb::guarded(error, [&] {
+    const plumb::during<const plumb_cancel *> cancelled_by(encoder->cancel, cancel);
+    return plumb::guarded(error, [&] {
         const int32_t n_vocab = llama_vocab_n_tokens(encoder->model->vocab);
         if (n_tokens < 1 || std::any_of(tokens, tokens + n_tokens, [&](int32_t t) { return t < 0 || t >= n_vocab; })) {
             fail(PLUMB_INVALID, "no tokens, or a token that is not in the vocabulary");
@@ -200,6 +201,4 @@ plumb_status plumb_encoder_run(plumb_encoder * encoder, const int32_t * tokens, 
             fail(PLUMB_NOT_FINITE, "the model's output is not a number");
         }
     });
-    encoder->cancel           = nullptr;
-    return status;
 }

@@ -55,9 +55,9 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
                                     const plumb_steering * steering, size_t n_steering, const plumb_sampling * sampling,
                                     int32_t n_max, plumb_cancel * cancel, int32_t * out, int32_t * n_out,
                                     plumb_error * error) {
-    session->cancel           = cancel;
-    session->generating       = true;
-    const plumb_status status = plumb::guarded(error, [&] {
+    const plumb::during<const plumb_cancel *> cancelled_by(session->cancel, cancel);
+    const plumb::during<bool>                 generating(session->generating, true);
+    return plumb::guarded(error, [&] {
         const int32_t n_vocab = llama_vocab_n_tokens(session->model->vocab);
         if (n_prompt < 1 || n_max < 1) {
             fail(PLUMB_INVALID, "a prompt and what is generated have at least one token each");
@@ -96,7 +96,4 @@ plumb_status plumb_session_generate(plumb_session * session, const int32_t * pro
             throw plumb::failure((plumb_status) reason.status, reason.message);
         }
     });
-    session->generating       = false;
-    session->cancel           = nullptr;
-    return status;
 }

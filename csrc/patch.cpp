@@ -71,7 +71,8 @@ void patch_job::decode_runs(const trie_layout & rows) {
                                          n_sequences_max / n_sequences(rows) });
     if (n_at_once < 1) {
         fail(PLUMB_TOO_LONG,
-             "prompt and continuations are %d tokens, of which %d are scored; one graph computes %d tokens and scores %d: "
+             "prompt and continuations are %d tokens, of which %d are scored; one graph computes %d tokens and scores "
+             "%d: "
              "take a shorter pair",
              rows.n_rows(), n_outputs(rows), n_rows_max, session.n_outputs_max - 1);
     }
@@ -158,8 +159,8 @@ void patch_job::run() {
 plumb_status plumb_session_patch(plumb_session * session, const plumb_requests * request, const plumb_noise * noise,
                                  const plumb_patch * patches, int32_t n_patches, plumb_cancel * cancel,
                                  float * logprobs, plumb_error * error) {
-    session->cancel           = cancel;
-    const plumb_status status = plumb::guarded(error, [&] {
+    const plumb::during<const plumb_cancel *> cancelled_by(session->cancel, cancel);
+    return plumb::guarded(error, [&] {
         const auto views = plumb::view_requests(*request, llama_vocab_n_tokens(session->model->vocab));
         if (views.size() != 1) {
             plumb::fail(PLUMB_INVALID, "%zu requests are not one", views.size());
@@ -167,6 +168,4 @@ plumb_status plumb_session_patch(plumb_session * session, const plumb_requests *
         plumb::patch_job job = { *session, views[0], *noise, patches, n_patches, logprobs };
         job.run();
     });
-    session->cancel           = nullptr;
-    return status;
 }

@@ -87,14 +87,10 @@ struct tracer {
 void tracer::decode(trace & into, int32_t first_block, const trie_layout & layout, const std::vector<plumb_hook> & plan,
                     float * out) {
     into.begin(first_block);
-    session.recording = &into;
-    try {
+    {
+        const during<trace *> recording(session.recording, &into);
         decode_rows(session, layout, 0, layout.n_rows(), plan, out);
-    } catch (...) {
-        session.recording = nullptr;
-        throw;
     }
-    session.recording = nullptr;
     into.finish();
 }
 

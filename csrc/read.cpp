@@ -93,14 +93,12 @@ plumb_status plumb_session_residuals(plumb_session * session, const plumb_sequen
                                      const plumb_steering * steering, size_t n_steering, const int32_t * layers,
                                      int32_t n_layers, plumb_cancel * cancel, int32_t * statuses, float * out,
                                      plumb_error * error) {
-    session->cancel           = cancel;
-    const plumb_status status = plumb::guarded(error, [&] {
+    const plumb::during<const plumb_cancel *> cancelled_by(session->cancel, cancel);
+    return plumb::guarded(error, [&] {
         if (n_layers < 1) {
             plumb::fail(PLUMB_INVALID, "no layer to read");
         }
         const auto views = plumb::view_sequences(*sequences, llama_vocab_n_tokens(session->model->vocab));
         plumb::read_job{ *session, views, steering, n_steering, layers, n_layers, statuses, out }.run();
     });
-    session->cancel           = nullptr;
-    return status;
 }

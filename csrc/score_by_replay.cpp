@@ -61,14 +61,10 @@ bool score_job::score_by_replay(const trie_layout & layout) {
 
     trace recorded(block_outputs(n_layer));
     recorded.begin(lowest + 1);
-    session.recording = &recorded;
-    try {
+    {
+        const during<trace *> recording(session.recording, &recorded);
         llama_memory_clear(llama_get_memory(session.context.get()), false);
         decode(layout, 0, layout.n_rows(), *decoded);
-        session.recording = nullptr;
-    } catch (...) {
-        session.recording = nullptr;
-        throw;
     }
     try {
         recorded.finish();

@@ -135,8 +135,8 @@ plumb_status plumb_session_batch(const plumb_session * session, const plumb_requ
 static plumb_status score(plumb_session * session, const plumb_requests * requests,
                           std::vector<plumb::steered_scores> steerings, plumb_cancel * cancel, int64_t * n_computed,
                           plumb_error * error) {
-    session->cancel           = cancel;
-    const plumb_status status = plumb::guarded(error, [&] {
+    const plumb::during<const plumb_cancel *> cancelled_by(session->cancel, cancel);
+    return plumb::guarded(error, [&] {
         const auto       views = plumb::view_requests(*requests, llama_vocab_n_tokens(session->model->vocab));
         plumb::score_job job   = { *session, views, std::move(steerings) };
         job.run();
@@ -144,8 +144,6 @@ static plumb_status score(plumb_session * session, const plumb_requests * reques
             *n_computed = job.n_computed;
         }
     });
-    session->cancel           = nullptr;
-    return status;
 }
 
 plumb_status plumb_session_score(plumb_session * session, const plumb_requests * requests,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cancel.h"
+#include "during.h"
 #include "hooks.h"
 #include "model.h"
 #include "trie.h"
