@@ -88,7 +88,7 @@ func (p *printing) report(r printable, dir string, out io.Writer) error {
 	path, err := r.WriteFile(dir)
 	if err != nil {
 		if diskFull(err) {
-			err = fmt.Errorf("%w; an older page is kept; make room, then plumb report %s writes it", err, dir)
+			err = fmt.Errorf("%w; an older page stays as it was; make room, then plumb report %s writes it", err, dir)
 		}
 		return &pageError{err}
 	}

@@ -171,7 +171,7 @@ func TestReportOnAFullDisk(t *testing.T) {
 	if err := p.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("plumb: the report cannot be written: %s: file too large; an older page is kept; make room, then plumb report %s writes it\n", page, dir)
+	want := fmt.Sprintf("plumb: the report cannot be written: %s: file too large; an older page stays as it was; make room, then plumb report %s writes it\n", page, dir)
 	if notes.String() != want || !strings.Contains(out.String(), "8 items") {
 		t.Errorf("%s%s, want %s", &out, &notes, want)
 	}

@@ -2,14 +2,11 @@ package dialect
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
-	"plumb/audit/report"
 	"plumb/audit/stats"
 )
 
@@ -106,90 +103,6 @@ func Summarize(scores []Scores, wordings []Wording, instructed bool, draws int) 
 	s.Classes, s.Markers = groups[:len(s.Classes)], groups[len(s.Classes):]
 	s.mark()
 	return s
-}
-
-// The tasks by what a pair loses by a failure in them.
-const (
-	costsLP = iota
-	costsChoice
-	costsSentiment
-	costsBack // the back-translation's sentiment, of pairs that need not have one
-)
-
-// lost says, for each cost, how many pairs lack what and why; empty without failures.
-func (s *Summary) lost() []string {
-	var notes []string
-	lackLP := map[string]bool{}
-	for cost, what := range []string{costsLP: "LP and perplexities", costsChoice: "a forced choice", costsSentiment: "a sentiment", costsBack: "a back-translation, and so without two-way DGI and cDGI"} {
-		pairs := map[string]bool{}
-		reasons, firsts := map[string]int{}, []metric.Failure{}
-		for _, f := range s.Failures {
-			id := pairOf(f)
-			if costOf(f) != cost || pairs[id] || cost == costsChoice && lackLP[id] {
-				continue
-			}
-			pairs[id] = true
-			if reasons[f.Reason]++; reasons[f.Reason] == 1 {
-				firsts = append(firsts, f)
-			}
-		}
-		if len(pairs) == 0 {
-			continue
-		}
-		note := fmt.Sprintf("%d of %s without %s", len(pairs), report.Count(s.Pairs, "pair"), what)
-		for i, f := range firsts {
-			switch {
-			case cost == costsBack:
-			case len(firsts) == 1:
-				note += fmt.Sprintf("; the first, %s: %s", f.ID, f.Reason)
-			case i == shownReasons:
-				note += fmt.Sprintf("; other reasons: %d", len(firsts)-i)
-			case i < shownReasons:
-				note += fmt.Sprintf("; %d as %s: %s", reasons[f.Reason], f.ID, f.Reason)
-			}
-		}
-		notes = append(notes, note+".")
-		if cost == costsLP {
-			lackLP = pairs
-		}
-	}
-	return notes
-}
-
-// tied says how many pairs have no preference; empty without any.
-func (s *Summary) tied() []string {
-	if s.Ties == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("In %d of %s LP is exactly 0: the two continuations are the same, or equally likely. That is no preference: such pairs are in LP and b, as 0, and in no Match, First shown or vote.",
-		s.Ties, report.Count(s.Pairs, "pair"))}
-}
-
-// shownReasons is how many reasons of one cost are told.
-const shownReasons = 3
-
-// pairOf is the id of a failure's pair.
-func pairOf(f metric.Failure) string {
-	for _, task := range []string{TaskContinuation, TaskChoice, TaskSentiment} {
-		if at := strings.LastIndex(f.ID, "/"+task+"/"); at >= 0 {
-			return f.ID[:at]
-		}
-	}
-	return f.ID
-}
-
-// costOf is what a failure costs its pair.
-func costOf(f metric.Failure) int {
-	task, _, _ := strings.Cut(strings.TrimPrefix(f.ID, pairOf(f)+"/"), "/")
-	switch {
-	case f.Reason == noBack:
-		return costsBack
-	case task == TaskContinuation:
-		return costsLP
-	case task == TaskChoice:
-		return costsChoice
-	}
-	return costsSentiment
 }
 
 var meanPPLs = []string{MeanPPL(SAE, SAE), MeanPPL(SAE, AAE), MeanPPL(AAE, SAE), MeanPPL(AAE, AAE)}
