@@ -249,7 +249,7 @@ func TestCompareDialects(t *testing.T) {
 	var c struct {
 		Votes []dialect.Vote
 	}
-	if err := json.Unmarshal([]byte(printed), &c); err != nil || len(c.Votes) != 5 || len(c.Votes[0].PreferSAE) != 3 {
+	if err := json.Unmarshal([]byte(printed), &c); err != nil || len(c.Votes) != 5 || len(c.Votes[0].Prefers) != 3 {
 		t.Errorf("%v %+v", err, c)
 	}
 	table, _ := mustPlumb(t, append([]string{"compare", "--csv"}, runs...)...)

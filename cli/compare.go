@@ -3,10 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/compare"
+	"plumb/audit/corpus"
+	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/protocol"
 	"plumb/audit/record"
@@ -66,7 +69,11 @@ func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
 	if err := options.check(); err != nil {
 		return err
 	}
-	if isDialectRun(dirs[0]) {
+	dialects, err := ofDialects(dirs)
+	if err != nil {
+		return err
+	}
+	if dialects {
 		return compareDialects(options, dirs, out)
 	}
 	comparisons, err := compareRuns(options, dirs)
@@ -75,7 +82,7 @@ func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
 	}
 	r := compare.NewReport(comparisons)
 	if options.html != "" {
-		if err := writeFile(options.html, r.WriteHTML); err != nil {
+		if err := corpus.WriteFile(options.html, r.WriteHTML); err != nil {
 			return err
 		}
 	}
@@ -86,6 +93,34 @@ func runCompare(options *compareOptions, dirs []string, out io.Writer) error {
 		_, err = fmt.Fprintf(out, "Report: %s\n", options.html)
 	}
 	return err
+}
+
+// ofDialects says whether the directories hold dialect audits. It refuses what cannot be compared, by its name.
+func ofDialects(dirs []string) (bool, error) {
+	first := ""
+	for i, dir := range dirs {
+		if dialect.IsSweep(dir) {
+			runs, err := dialect.ReadSweep(dir)
+			if err != nil {
+				return false, err
+			}
+			return false, fmt.Errorf("%s is a sweep of several runs; compare those in it: %s", dir, strings.Join(runs.All(), " "))
+		}
+		benchmark, err := benchmarkOf(dir)
+		if err != nil {
+			return false, err
+		}
+		if i == 0 {
+			first = benchmark
+		}
+		switch {
+		case benchmark == dialect.TraceBenchmark:
+			return false, fmt.Errorf("%s is a causal trace, and traces are not compared; plumb report prints one", dir)
+		case (benchmark == dialect.Benchmark) != (first == dialect.Benchmark):
+			return false, fmt.Errorf("%s is a run of benchmark %q and %s of %q; compare runs of one", dir, benchmark, dirs[0], first)
+		}
+	}
+	return first == dialect.Benchmark, nil
 }
 
 // seedOfComparisons is the seed of an audit's intervals, so that a base run's values have the same ones here.

@@ -3,12 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/corpus"
 	"plumb/audit/dialect"
-	"plumb/audit/record"
 	"plumb/audit/report"
 )
 
@@ -57,22 +56,16 @@ func reportTrace(dir string, options dialectOutput, out io.Writer) error {
 }
 
 // reportDialectSweep prints a sweep, and writes its report.html.
-func reportDialectSweep(dir string, runs dialect.SweepRuns, options dialectOutput, out io.Writer) error {
+func reportDialectSweep(dir string, options dialectOutput, out io.Writer) error {
+	runs, err := dialect.ReadSweep(dir)
+	if err != nil {
+		return err
+	}
 	sweep, err := dialect.NewSweep(runs, options.bootstrap, options.unmasked)
 	if err != nil {
 		return err
 	}
 	return options.report(sweep, dir, out)
-}
-
-// isDialectRun says whether a directory holds a run of a dialect audit; an error is for whoever reads the run next.
-func isDialectRun(dir string) bool {
-	r, err := record.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer r.Close()
-	return r.Run.Benchmark == dialect.Benchmark
 }
 
 // compareDialects prints runs of dialect audits side by side.
@@ -90,22 +83,9 @@ func compareDialects(options *compareOptions, dirs []string, out io.Writer) erro
 		return err
 	}
 	if options.html != "" {
-		if err := writeFile(options.html, c.WriteHTML); err != nil {
+		if err := corpus.WriteFile(options.html, c.WriteHTML); err != nil {
 			return err
 		}
 	}
 	return options.print(c, out)
-}
-
-// writeFile writes a file by a function that writes its content.
-func writeFile(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = write(file)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	return err
 }

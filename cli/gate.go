@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plumb/audit/dialect"
 	"plumb/audit/metric"
 	"plumb/audit/protocol"
 )
@@ -71,6 +72,9 @@ func runGate(options *gateOptions, dir string, out io.Writer) error {
 		if thresholds, err = protocol.ReadThresholds(options.thresholds); err != nil {
 			return err
 		}
+	}
+	if dialect.IsSweep(dir) {
+		return fmt.Errorf("%s is a sweep of dialect audits, which the verdict's criteria do not apply to; plumb report prints it, with the strength that it chose", dir)
 	}
 	s, err := protocol.Load(dir, protocol.Options{ReadOut: metric.ReadOut(options.readOut), Draws: options.bootstrap})
 	if err != nil {

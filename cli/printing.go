@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
@@ -70,6 +73,13 @@ type printable interface {
 // pageError says that a report was printed, and that report.html could not be written.
 type pageError struct{ error }
 
+func (e *pageError) Unwrap() error { return e.error }
+
+// diskFull says whether a file could not be written for want of room, and not because it may not be.
+func diskFull(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, func(full error) bool { return errors.Is(err, full) })
+}
+
 // report prints what is in a directory, and writes its report.html.
 func (p *printing) report(r printable, dir string, out io.Writer) error {
 	if err := p.print(r, out); err != nil {
@@ -77,6 +87,9 @@ func (p *printing) report(r printable, dir string, out io.Writer) error {
 	}
 	path, err := r.WriteFile(dir)
 	if err != nil {
+		if diskFull(err) {
+			err = fmt.Errorf("%w; an older page stays as it was; make room, then plumb report %s writes it", err, dir)
+		}
 		return &pageError{err}
 	}
 	if p.table() {

@@ -94,8 +94,8 @@ Every metric comes with the number of items it is of and its 95 % percentile boo
 answered for is undefined, and printed so.
 
 EXIT STATUS
-   0  the run was printed
-   1  it cannot be read
+   0  the run was printed, whether or not report.html may be written where it is
+   1  it cannot be read, or there is no room for report.html
    2  the command line is wrong`,
 		Flags: append(options.flags(),
 			&cli.StringFlag{Name: "no-text", Usage: "copy the run to `DIR` without the texts of data set and user, for sharing, and report on the copy", Destination: &options.noText},
@@ -121,13 +121,16 @@ func runReport(options *reportOptions, dir string, out, notes io.Writer) error {
 		return err
 	}
 	if options.noText != "" {
+		if protocol.IsSweep(dir) || dialect.IsSweep(dir) {
+			return fmt.Errorf("%s is a sweep of several runs, and --no-text copies one; give it the run directories in there, one by one", dir)
+		}
 		if err := record.CopyWithoutText(dir, options.noText); err != nil {
 			return err
 		}
 		dir = options.noText
 	}
 	err := options.printRun(dir, out)
-	if page := (*pageError)(nil); errors.As(err, &page) { // a run can be read where it cannot be written
+	if page := (*pageError)(nil); errors.As(err, &page) && !diskFull(page) { // a run can be read where it may not be written
 		fmt.Fprintf(notes, "plumb: %v\n", page)
 		return nil
 	}
@@ -140,8 +143,8 @@ func (o *reportOptions) printRun(dir string, out io.Writer) error {
 		return reportSweep(dir, o.outputOptions, protocol.DefaultThresholds(), out)
 	}
 	pairs := dialectOutput{o.printing, o.unmasked}
-	if runs, ok := dialect.SweepIn(dir); ok {
-		return reportDialectSweep(dir, runs, pairs, out)
+	if dialect.IsSweep(dir) {
+		return reportDialectSweep(dir, pairs, out)
 	}
 	switch benchmark, _ := benchmarkOf(dir); benchmark { // an error is for whoever reads the run next
 	case dialect.Benchmark:

@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,6 +152,34 @@ func TestReportOfAReadOnlyRun(t *testing.T) {
 		if err != nil || !strings.Contains(out, want) || !strings.Contains(notes, "plumb: ") || !strings.Contains(notes, "report.html") {
 			t.Errorf("%v\n%s%s", err, out, notes)
 		}
+	}
+}
+
+// A disk without room for report.html is told by status and in one line, and the page from before stays.
+func TestReportOnAFullDisk(t *testing.T) {
+	dir := smallRun(t)
+	page := filepath.Join(dir, "report.html")
+	if _, _, err := runReportCommand(dir); err != nil {
+		t.Fatal(err)
+	}
+	before := readFile(t, page)
+	p := process("report", dir)
+	p.Env = append(p.Env, fileLimit+"=2500")
+	var out, notes strings.Builder
+	p.Stdout, p.Stderr = &out, &notes
+	var exit *exec.ExitError
+	if err := p.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+		t.Error(err)
+	}
+	want := fmt.Sprintf("plumb: the report cannot be written: %s: file too large; an older page stays as it was; make room, then plumb report %s writes it\n", page, dir)
+	if notes.String() != want || !strings.Contains(out.String(), "8 items") {
+		t.Errorf("%s%s, want %s", &out, &notes, want)
+	}
+	if !bytes.Equal(before, readFile(t, page)) {
+		t.Error("the page from before is gone")
+	}
+	if left, err := filepath.Glob(page + "?*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

@@ -162,7 +162,7 @@ func tracedLayers(dir string, model *openedModel, task *dialectTask, deal dialec
 	case trace.Run.Dialect.Segmentation != task.describeDialect().Segmentation || trace.Run.Dialect.Lexicon != task.lexicon.File:
 		return nil, nil, fmt.Errorf("%s has other segments or another lexicon; give the same --embed-model and --lexicon", dir)
 	case len(layers) == 0:
-		return nil, nil, fmt.Errorf("%s: restoring moves no layer towards AAE (no R is negative), so there is none to steer", dir)
+		return nil, nil, fmt.Errorf("%s: restoring moves no layer towards AAE (no R is negative), so there is none to steer; trace more pairs (more data, or a larger tracing part by --split-sizes), or name layers by --layer", dir)
 	}
 	return layers, weights, nil
 }

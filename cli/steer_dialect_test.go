@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"plumb/audit/corpus"
 	"plumb/audit/dialect"
 	"plumb/audit/record"
 	"plumb/bindings"
@@ -254,7 +255,7 @@ func TestDialectSteering(t *testing.T) {
 	sweep := filepath.Join(dir, "sweep")
 	sweepAgain := []string{"steer", "sweep", "dialect", "--threads", "1", "--bootstrap", "10", "--model", model, "--steer", fitted, "--beta", "0,0.5", "--sample", "8", "--out", sweep}
 	out, _ = mustPlumb(t, sweepAgain...)
-	contains(t, out, "Several layers, weighted (layers [0 1])", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
+	contains(t, out, "Several layers, weighted (layers 0, 1)", "The heaviest layer alone", "Prompting baseline", "instructed", "With intervals", "Report: ")
 	if again, _ := mustPlumb(t, "report", "--bootstrap", "10", sweep); again != out {
 		t.Errorf("plumb report prints the sweep as\n%s", again)
 	}
@@ -438,7 +439,7 @@ func TestDialectSweepFittedOn(t *testing.T) {
 	}
 	silent := changed("silent.gguf", func(f *steer.Fit) { *f = steer.Fit{Seed: f.Seed} })
 	partless := changed("partless.gguf", func(f *steer.Fit) { f.PartSHA256 = "" })
-	const apart, elsewhere, unknown = "which neither layers nor directions were fitted on.", "were fitted on other data; ", "It is not known which pairs"
+	const apart, elsewhere, unknown = "the directions were not fitted on it, and if a trace chose the layers, it saw none of it.", "were fitted on other data; ", "It is not known which pairs"
 	for _, test := range []struct{ file, data, says, json, notes string }{
 		{fitted, data, apart, `"fitted": "other pairs"`, ""},
 		{fitted, dialectPairs(t, 13), elsewhere, `"fitted": "other data"`, "was fitted on other data (pairs.jsonl)"},
@@ -518,6 +519,75 @@ func TestDialectSweepOfOneLayer(t *testing.T) {
       "beta": 0.5,`)
 }
 
+// A sweep that goes on with other strengths is of those, also when it is printed again; a run of it that is missing is named, and
+// so is what a sweep is not for.
+func TestDialectSweepOfOtherStrengths(t *testing.T) {
+	ownCache(t)
+	model, dir, data, out := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12), newRun(t)
+	mustPlumb(t, "steer", "fit", "--method", "dialect", "--layer", "1", "--threads", "1", "--model", model, "--data", data, "--out", dir)
+	fitted := filepath.Join(dir, "dialect.gguf")
+	sweep := func(betas string, more ...string) []string {
+		return append([]string{"steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data,
+			"--steer", fitted, "--beta", betas, "--bootstrap", "2", "--out", out}, more...)
+	}
+	mustPlumb(t, sweep("0,0.5,1")...)
+	_, _, err := plumb(sweep("0,2")...)
+	refused(t, err, exitFailed, out+" already holds a sweep; go on with it by --resume")
+	printed, _ := mustPlumb(t, sweep("0,2", "--resume")...)
+	again, _ := mustPlumb(t, "report", "--bootstrap", "2", out)
+	if again != printed || strings.Contains(again, "│ 0.5 ") || !strings.Contains(again, "│ 2 ") {
+		t.Errorf("printed again it is\n%s, not\n%s", again, printed)
+	}
+	alone, _ := mustPlumb(t, sweep("0", "--resume")...)
+	contains(t, alone, "Nothing is steered here: 0 is the only strength.")
+	for _, never := range []string{"directions of norm 1", "fitted on", "alone\n"} {
+		if strings.Contains(alone, never) {
+			t.Errorf("unsteered, it says %q", never)
+		}
+	}
+	mustPlumb(t, sweep("0,2", "--resume")...)
+	if err := os.RemoveAll(filepath.Join(out, "single-2")); err != nil {
+		t.Fatal(err)
+	}
+	trace := newRun(t)
+	mustPlumb(t, "steer", "trace", "--threads", "1", "--model", model, "--data", data, "--split-sizes", "2/4/4", "--bootstrap", "2", "--out", trace)
+	bbq := smallRun(t)
+	base := filepath.Join(out, "base")
+	for _, test := range []struct {
+		arguments []string
+		status    int
+		want      string
+	}{
+		{[]string{"report", out}, exitFailed, filepath.Join(out, "single-2") + " of the sweep is missing"},
+		{[]string{"report", "--no-text", newRun(t), out}, exitFailed, out + " is a sweep of several runs"},
+		{[]string{"gate", out}, exitFailed, out + " is a sweep of dialect audits"},
+		{[]string{"compare", base, out}, exitFailed, out + " is a sweep of several runs; compare those in it: " + base},
+		{[]string{"compare", trace, trace}, exitFailed, trace + " is a causal trace"},
+		{[]string{"compare", base, trace}, exitFailed, trace + " is a causal trace"},
+		{[]string{"compare", base, bbq}, exitFailed, bbq + ` is a run of benchmark "bbq" and ` + base + ` of "dialect"`},
+		{sweep("0,1,1"), exitUsage, "1 stands there twice"},
+	} {
+		_, _, err := plumb(test.arguments...)
+		refused(t, err, test.status, test.want)
+	}
+	_, notes := mustPlumb(t, auditBBQ(model, newRun(t), "--data", bbqItems(t, 4), "--steer", fitted)...)
+	contains(t, notes, "was fitted on pairs of sentences (dialect: direction of pairs.jsonl), not on items: all items are audited")
+}
+
+// A sweep does not take an audit's run for its own unasked, nor one that asked otherwise, which it says.
+func TestDialectSweepRefusesAnotherBase(t *testing.T) {
+	ownCache(t)
+	model, dir, data, out := tinyModelFile(t, tinyModel{seed: 7}), t.TempDir(), dialectPairs(t, 12), newRun(t)
+	mustPlumb(t, "steer", "fit", "--method", "dialect", "--layer", "1", "--threads", "1", "--model", model, "--data", data, "--out", dir)
+	base := filepath.Join(out, "base")
+	mustPlumb(t, "audit", "dialect", "--threads", "1", "--model", model, "--data", data, "--split", "evaluation", "--bootstrap", "2", "--out", base)
+	sweep := []string{"steer", "sweep", "dialect", "--threads", "1", "--model", model, "--data", data, "--steer", filepath.Join(dir, "dialect.gguf"), "--beta", "0,1", "--out", out}
+	_, _, err := plumb(sweep...)
+	refused(t, err, exitFailed, base+" already holds a run; go on from it by --resume")
+	_, _, err = plumb(append(sweep, "--resume")...)
+	refused(t, err, exitFailed, base+` holds another run: dialect.wordings was ["best","likely","stylistic"], now ["best"]`)
+}
+
 // An audit of the evaluation part is the unsteered run of a sweep that finds it there: the sweep ends in the bytes of one that
 // made its own.
 func TestDialectSweepGoesOnFromAnAudit(t *testing.T) {
@@ -534,7 +604,7 @@ func TestDialectSweepGoesOnFromAnAudit(t *testing.T) {
 	mustPlumb(t, auditDialect(model, base, "--data", data, "--split", "evaluation", "--wording", "best")...)
 	audited := readFile(t, filepath.Join(base, record.ItemsFile))
 	_, notes := mustPlumb(t, append(sweep(after), "--resume")...)
-	contains(t, notes, "going on after")
+	contains(t, notes, "going on after 21 of 84 items") // of all four runs
 	if !bytes.Equal(audited, readFile(t, filepath.Join(base, record.ItemsFile))) {
 		t.Error("the audit's items changed")
 	}
@@ -559,7 +629,7 @@ func dialectPairs(t *testing.T, n int) string {
 		pairs = append(pairs, p)
 	}
 	path := filepath.Join(t.TempDir(), "pairs.jsonl")
-	if err := writeFile(path, func(w io.Writer) error { return dialect.WriteJSONLines(w, pairs) }); err != nil {
+	if err := corpus.WriteFile(path, func(w io.Writer) error { return dialect.WriteJSONLines(w, pairs) }); err != nil {
 		t.Fatal(err)
 	}
 	return path

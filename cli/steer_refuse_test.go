@@ -74,7 +74,7 @@ func TestSteeringThatIsRefused(t *testing.T) {
 		"no such file":         {[]string{"--steer", filepath.Join(t.TempDir(), "none.gguf")}, exitFailed, []string{"none.gguf: no such file"}},
 		"a model":              {[]string{"--steer", model}, exitFailed, []string{"tiny.gguf: "}},
 		"a strength":           {[]string{"--steer", fittingFile(t, steer.Add, nil), "--alpha", "NaN"}, exitUsage, []string{`--alpha "NaN": a strength is a number`}},
-		"a strength too large": {[]string{"--steer", fittingFile(t, steer.Add, nil), "--alpha", "1e39"}, exitUsage, []string{`--alpha "1e39": a strength is a number`}},
+		"a strength too large": {[]string{"--steer", fittingFile(t, steer.Add, nil), "--alpha", "1e39"}, exitUsage, []string{`--alpha "1e39": a strength is a number, of at most 3.4e+38`}},
 		"strength alone":       {[]string{"--alpha", "1"}, exitUsage, []string{"--alpha, --layer, --operator and --half go with --steer"}},
 	} {
 		t.Run(name, func(t *testing.T) {

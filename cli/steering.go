@@ -87,7 +87,7 @@ func (o *steerOptions) strength(file float64) (float64, error) {
 	}
 	a, err := strconv.ParseFloat(o.alpha, 64)
 	if err != nil || math.IsNaN(a) || math.IsInf(float64(float32(a)), 0) {
-		return 0, usageError("--alpha %q: a strength is a number", o.alpha)
+		return 0, usageError("--alpha %q: a strength is a number, of at most %.2g", o.alpha, math.MaxFloat32)
 	}
 	return a, nil
 }
@@ -197,6 +197,11 @@ func (m *openedModel) facts() steer.Model {
 // choose leaves of the items the half of the templates that is asked for, and says so.
 func (i *intervention) choose(items []bbq.Item, half string, notes io.Writer) ([]bbq.Item, error) {
 	if half == allOf {
+		return items, nil
+	}
+	if fit := i.file.Fit; i.file.Method == steer.Dialect && len(fit.Data) > 0 {
+		fmt.Fprintf(notes, "plumb: the steering file was fitted on pairs of sentences (%s of %s), not on items: all items are audited\n",
+			strings.Join(fit.Categories, ", "), strings.Join(fit.Data, ", "))
 		return items, nil
 	}
 	if len(i.file.Fit.Templates) == 0 {

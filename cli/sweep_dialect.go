@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/dialect"
+	"plumb/audit/record"
 	"plumb/steer"
 )
 
@@ -53,7 +54,7 @@ func sweepDialectCommand() *cli.Command {
 		Description: `Audits the evaluation part of the pairs (see plumb audit dialect --help for --data) at every strength β: with all
 layers of the file by their weights, and with its heaviest layer alone, of weight 1. It also audits the prompting
 baseline. Every audit is a run in DIR, which plumb report and plumb compare read; plumb report DIR prints the sweep
-again. The unsteered one is DIR/base: plumb audit dialect --split evaluation --wording best --out DIR/base makes it
+again, of the strengths that it was last asked for. The unsteered one is DIR/base: plumb audit dialect --split evaluation --wording best --out DIR/base makes it
 beforehand, and --resume goes on from it.
 
 The strength is chosen on a quarter of the pairs and everything is reported on the others:
@@ -85,7 +86,11 @@ func (o *dialectSweepOptions) strengths() ([]float64, error) {
 		betas = append(betas, b)
 	}
 	slices.Sort(betas)
-	betas = slices.Compact(betas)
+	for i, b := range betas[1:] {
+		if b == betas[i] {
+			return nil, usageError("--beta %q: %g stands there twice; name every strength once", o.betas, b)
+		}
+	}
 	if betas[0] != 0 {
 		return nil, usageError("--beta %q: 0 must be among the strengths, as what the others are compared with", o.betas)
 	}
@@ -121,7 +126,8 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if dir == "" {
 		dir = "sweep-" + strings.TrimSuffix(filepath.Base(options.model), ".gguf")
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	sweep := dialect.NewSweepRuns(dir, betas[1:])
+	if err := checkDialectSweepDir(dir, sweep, options.resume); err != nil {
 		return err
 	}
 	heaviest := slices.MaxFunc(file.Layers, func(a, b steer.FileLayer) int { return cmp.Compare(a.Weight, b.Weight) })
@@ -140,7 +146,6 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 	if err := dialect.CheckSweepable(s.task.pairs); err != nil {
 		return err
 	}
-	sweep := dialect.NewSweepRuns(dir, betas[1:])
 	runs := []sweepRun{{dir: sweep.Base}}
 	for _, strategy := range []struct {
 		layers string
@@ -157,11 +162,27 @@ func runDialectSweep(ctx context.Context, options *dialectSweepOptions, out, not
 			runs = append(runs, sweepRun{dir: strategy.dirs[i], steering: loaded})
 		}
 	}
-	if err := s.audit(ctx, runs, ""); err != nil {
+	if err := dialect.WriteSweep(dir, sweep.Betas); err != nil {
 		return err
 	}
-	if err := s.audit(ctx, []sweepRun{{dir: sweep.Prompt}}, dialect.PromptingInstruction); err != nil {
+	if err := s.audit(ctx, append(runs, sweepRun{dir: sweep.Prompt, instruction: dialect.PromptingInstruction})); err != nil {
 		return err
 	}
-	return reportDialectSweep(dir, sweep, options.dialectOutput, out)
+	return reportDialectSweep(dir, options.dialectOutput, out)
+}
+
+// checkDialectSweepDir refuses a directory with a sweep, or with any of its runs, unless it is to be resumed.
+func checkDialectSweepDir(dir string, sweep dialect.SweepRuns, resume bool) error {
+	if resume {
+		return nil
+	}
+	if dialect.IsSweep(dir) {
+		return fmt.Errorf("%s already holds a sweep; go on with it by --resume, with other strengths if need be, or choose another directory", dir)
+	}
+	for _, run := range sweep.All() {
+		if _, err := os.Stat(filepath.Join(run, record.RunFile)); err == nil {
+			return fmt.Errorf("%s already holds a run; go on from it by --resume, or choose another directory", run)
+		}
+	}
+	return nil
 }

@@ -54,14 +54,14 @@ func (s *sweeper) close() {
 
 // sweepRun is one audit of a sweep.
 type sweepRun struct {
-	dir      string
-	steering *intervention // nil: the model as it is
-	writer   *record.Writer
+	dir         string
+	steering    *intervention // nil: the model as it is
+	instruction string
+	writer      *record.Writer
 }
 
-// audit makes the runs, or goes on with them. All ask the same, so that a batch is scored under all steerings together.
-func (s *sweeper) audit(ctx context.Context, runs []sweepRun, instruction string) (err error) {
-	s.task.asking.Instruction, s.task.at = instruction, -1
+// audit makes the runs, or goes on with them.
+func (s *sweeper) audit(ctx context.Context, runs []sweepRun) (err error) {
 	open := record.Create
 	if s.options.resume {
 		open = record.Resume
@@ -75,6 +75,7 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun, instruction string
 	}()
 	n := s.task.items()
 	for i := range runs {
+		s.task.asking.Instruction = runs[i].instruction
 		run := s.task.describe()
 		s.model.describe(&run, s.session)
 		if runs[i].steering != nil {
@@ -87,7 +88,19 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun, instruction string
 	if done := doneOf(runs); done > 0 && done < n*len(runs) {
 		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Count(n*len(runs), "item"))
 	}
-	err = s.score(ctx, runs, n)
+	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
+	tell := func() { progress.at(doneOf(runs)) }
+	// those that ask the same are scored together, a batch under all steerings
+	for rest := runs; len(rest) > 0 && err == nil; {
+		same := 1
+		for same < len(rest) && rest[same].instruction == rest[0].instruction {
+			same++
+		}
+		s.task.asking.Instruction, s.task.at = rest[0].instruction, -1
+		err = s.score(ctx, rest[:same], n, tell)
+		rest = rest[same:]
+	}
+	progress.end()
 	if errors.Is(err, errInterrupted) {
 		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Count(n*len(runs), "item"))
 	}
@@ -103,11 +116,8 @@ func doneOf(runs []sweepRun) int {
 }
 
 // score scores what any of the runs lacks. A batch that was cut between two runs is scored for all that are not complete again,
-// so that the sweep ends in the bytes of one that was not cut.
-func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
-	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
-	defer progress.end()
-
+// so that the sweep ends in the bytes of one that was not cut. All of the runs ask the same; tell is called after each batch.
+func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int, tell func()) error {
 	at := n
 	var unfinished []sweepRun
 	var sets [][]bindings.Steering
@@ -134,7 +144,7 @@ func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int) error {
 			}
 		}
 		at += len(group)
-		progress.at(doneOf(runs))
+		tell()
 		return nil
 	})
 }

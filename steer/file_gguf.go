@@ -164,7 +164,7 @@ func (f *File) WriteFile(path string) error {
 	return writeWhole(path, b.Bytes())
 }
 
-// writeWhole fills a file beside path and then moves it there.
+// writeWhole fills a file beside path and then moves it there. An error names path.
 func writeWhole(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".plumb-*.gguf")
 	if err != nil {
@@ -175,6 +175,13 @@ func writeWhole(path string, data []byte) error {
 	err = cmp.Or(err, temporary.Chmod(0o644), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), path)
+	}
+	// these name the temporary file
+	if inner := (*os.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
+		err = inner.Err
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -205,9 +204,5 @@ func (r *Report) WriteHTML(w io.Writer) error {
 // WriteFile writes the page into the run directory and returns its path.
 func (r *Report) WriteFile(dir string) (path string, err error) {
 	path = filepath.Join(dir, report.File)
-	file, err := os.Create(path)
-	if err != nil {
-		return "", fmt.Errorf("the report cannot be written: %w", err)
-	}
-	return path, cmp.Or(r.WriteHTML(file), file.Close())
+	return path, report.WritePage(path, r.WriteHTML)
 }

@@ -3,9 +3,11 @@ package dialect
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +25,17 @@ type Comparison struct {
 	LPChange []metric.Value
 }
 
-// Vote is a pair's: which runs prefer the SAE continuation after the AAE context.
+// Vote is a pair's: which continuation each run prefers after the AAE context.
 type Vote struct {
-	Pair      string    `json:"pair"`
-	PreferSAE []bool    `json:"prefer_sae"` // one a run
-	LP        []float64 `json:"lp"`         // one a run
-	SAEVotes  int       `json:"sae_votes"`
-	scores    []*Scores
+	Pair     string    `json:"pair"`
+	Prefers  []string  `json:"prefers"` // one a run: Scores.Prefers, empty for a tie
+	LP       []float64 `json:"lp"`      // one a run
+	SAEVotes int       `json:"sae_votes"`
+	scores   []*Scores
 }
+
+// tied says whether a run has no preference, so that it has no vote.
+func (v *Vote) tied() bool { return slices.Contains(v.Prefers, "") }
 
 // Compare compares at least two runs. It refuses runs of other data, or of pairs that were cut otherwise.
 func Compare(runs []*Report) (*Comparison, error) {
@@ -42,10 +47,10 @@ func Compare(runs []*Report) (*Comparison, error) {
 			byID[k][r.Scores[i].ID] = &r.Scores[i]
 		}
 		if !r.Finished() {
-			return nil, fmt.Errorf("the run of %s holds %d of its %s; finish it with --resume", r.name(), r.Done, report.Count(r.Run.Items, "item"))
+			return nil, fmt.Errorf("%s holds %d of its %s; finish it with --resume", r.Dir, r.Done, report.Count(r.Run.Items, "item"))
 		}
 		if k > 0 && !sameData(runs[0], r) {
-			return nil, fmt.Errorf("the run of %s is of other data than that of %s; compare runs of the same files", r.name(), runs[0].name())
+			return nil, fmt.Errorf("%s is of other data than %s; compare runs of the same files", r.Dir, runs[0].Dir)
 		}
 	}
 	for i := range runs[0].Scores {
@@ -55,17 +60,17 @@ func Compare(runs []*Report) (*Comparison, error) {
 			if s == nil {
 				break
 			}
-			b, ok := s.BAAE(false)
+			prefers, ok := s.Prefers()
 			lp, also := s.LP(false)
 			if !ok || !also {
 				break
 			}
 			if first := v.first(); first != nil && first.Context != s.Context && !runs[0].Run.NoText && !runs[k].Run.NoText {
-				return nil, fmt.Errorf("pair %s is cut elsewhere in the run of %s than in that of %s; cut the data once by plumb corpus segment and audit that",
-					v.Pair, runs[k].name(), runs[0].name())
+				return nil, fmt.Errorf("pair %s is cut elsewhere in %s than in %s; cut the data once by plumb corpus segment and audit that",
+					v.Pair, runs[k].Dir, runs[0].Dir)
 			}
-			v.PreferSAE, v.LP, v.scores = append(v.PreferSAE, b < 0), append(v.LP, lp), append(v.scores, s)
-			if b < 0 {
+			v.Prefers, v.LP, v.scores = append(v.Prefers, prefers), append(v.LP, lp), append(v.scores, s)
+			if prefers == SAE {
 				v.SAEVotes++
 			}
 		}
@@ -74,12 +79,29 @@ func Compare(runs []*Report) (*Comparison, error) {
 		}
 	}
 	if len(c.Votes) == 0 {
-		return nil, fmt.Errorf("the runs have no scored pair in common; audit the same part of the data")
+		return nil, errors.New(c.nothingInCommon())
 	}
 	for k := 1; k < len(runs); k++ {
 		c.LPChange = append(c.LPChange, c.change(k, runs[0].Summary.Draws))
 	}
 	return c, nil
+}
+
+// nothingInCommon names the first run that is at fault.
+func (c *Comparison) nothingInCommon() string {
+	for _, r := range c.Runs {
+		if !r.Summary.Values[LP].OK {
+			return r.Dir + " has an LP for none of its pairs; plumb report says why"
+		}
+	}
+	for _, r := range c.Runs[1:] {
+		if !slices.ContainsFunc(r.Scores, func(s Scores) bool {
+			return slices.ContainsFunc(c.Runs[0].Scores, func(first Scores) bool { return s.ID == first.ID })
+		}) {
+			return fmt.Sprintf("%s has no pair in common with %s; audit the same part of the data", r.Dir, c.Runs[0].Dir)
+		}
+	}
+	return fmt.Sprintf("no pair has an LP in %s and in all that it is compared with; audit the same part of the data", c.Runs[0].Dir)
 }
 
 func (v *Vote) first() *Scores {
@@ -154,16 +176,25 @@ func (r *Report) name() string {
 
 // tables are the comparison's.
 func (c *Comparison) tables() []report.Table {
-	across := report.Table{Left: 1, Title: "Across runs", Header: []string{"Metric"}}
+	across := report.Table{Left: 1, Title: "Across runs", Header: []string{"Metric"},
+		Note: "PPL: of the context's dialect → the continuation's. Match: by log-probability. " + dgiNote}
+	pairs := []string{"Pairs with an LP"}
+	starred := false
 	for _, r := range c.Runs {
 		across.Header = append(across.Header, r.name())
+		pairs = append(pairs, r.pairsOf(LP))
 	}
+	across.Rows = append(across.Rows, pairs)
 	row := func(words, name string) {
 		cells := []string{words}
 		some := false
 		for _, r := range c.Runs {
-			v := r.Summary.Values[name]
-			cells, some = append(cells, report.Cell(v)), some || v.OK
+			v, measured := r.Summary.Values[name]
+			cell := "–"
+			if measured {
+				cell = report.Cell(v)
+			}
+			cells, some = append(cells, cell), some || v.OK
 		}
 		if some {
 			across.Rows = append(across.Rows, cells)
@@ -202,7 +233,7 @@ func (c *Comparison) tables() []report.Table {
 				if g.Class == class.Class {
 					v = g.Values[LP]
 					if g.Strongest {
-						strongest = strongestMark
+						strongest, starred = strongestMark, true
 					}
 				}
 			}
@@ -211,20 +242,32 @@ func (c *Comparison) tables() []report.Table {
 		}
 		across.Rows = append(across.Rows, cells)
 	}
+	if starred {
+		across.Note = strongestNote + across.Note
+	}
 	votes := report.Table{
 		Left:   1,
 		Title:  "Votes: how many of the runs prefer the SAE continuation after an AAE context",
 		Header: []string{"Runs", "Pairs"},
-		Note:   "The vote of every pair is in the JSON and CSV output.",
+		Note:   "The vote of every pair is in the JSON and CSV output. A tie is no vote: such pairs are counted apart.",
+	}
+	ties := 0
+	for _, v := range c.Votes {
+		if v.tied() {
+			ties++
+		}
 	}
 	for n := len(c.Runs); n >= 0; n-- {
 		pairs := 0
 		for _, v := range c.Votes {
-			if v.SAEVotes == n {
+			if v.SAEVotes == n && !v.tied() {
 				pairs++
 			}
 		}
 		votes.Rows = append(votes.Rows, []string{fmt.Sprintf("%d of %d", n, len(c.Runs)), fmt.Sprint(pairs)})
+	}
+	if ties > 0 {
+		votes.Rows = append(votes.Rows, []string{"a tie in some", fmt.Sprint(ties)})
 	}
 	return []report.Table{across, votes}
 }
@@ -239,7 +282,7 @@ func (c *Comparison) flips(n int) []report.Table {
 		}
 		for _, v := range c.Votes {
 			s := v.scores[0]
-			if len(list) == n || !v.PreferSAE[0] || v.PreferSAE[k] || s.Context.AAE == "" {
+			if len(list) == n || v.Prefers[0] != SAE || v.Prefers[k] != AAE || s.Context.AAE == "" {
 				continue
 			}
 			mask := func(text string) string { return Mask(oneLine(text), c.Runs[0].mask) }
@@ -259,15 +302,31 @@ func (c *Comparison) flips(n int) []report.Table {
 
 const shownFlips = 3
 
+// notes are what a reader must know before the numbers of the tables are quoted.
+func (c *Comparison) notes(tables []report.Table) []string {
+	notes := []string{fmt.Sprintf("%s in common; [95 %% intervals of %s].", report.Count(len(c.Votes), "pair"), report.Count(c.Runs[0].Summary.Draws, "bootstrap draw"))}
+	about := func(r *Report) []string { return slices.Concat(r.Summary.lost(), r.Summary.tied()) }
+	first := about(c.Runs[0])
+	if !slices.ContainsFunc(c.Runs, func(r *Report) bool { return !slices.Equal(about(r), first) }) {
+		return slices.Concat(notes, first, daggers(tables)) // the same is true of every run
+	}
+	for _, r := range c.Runs {
+		for _, note := range about(r) {
+			notes = append(notes, r.name()+": "+note)
+		}
+	}
+	return append(notes, daggers(tables)...)
+}
+
 // WriteTable writes the comparison for a terminal.
 func (c *Comparison) WriteTable(w io.Writer) error {
 	var text strings.Builder
-	for _, t := range append(c.tables(), c.flips(shownFlips)...) {
-		if err := t.WriteTerminal(&text); err != nil {
-			return err
-		}
+	text.WriteString("Dialect audits compared\n")
+	tables := append(c.tables(), c.flips(shownFlips)...)
+	if err := writeTables(&text, tables, report.Table.WriteTerminal); err != nil {
+		return err
 	}
-	fmt.Fprintf(&text, "%s in common; [95 %% intervals of %s].\n", report.Count(len(c.Votes), "pair"), report.Count(c.Runs[0].Summary.Draws, "bootstrap draw"))
+	writeNotes(&text, c.notes(tables))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -276,10 +335,13 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("# Dialect audits compared\n")
-	for _, t := range append(c.tables(), c.flips(shownFlips)...) {
-		if err := t.WriteMarkdown(&text); err != nil {
-			return err
-		}
+	tables := append(c.tables(), c.flips(shownFlips)...)
+	if err := writeTables(&text, tables, report.Table.WriteMarkdown); err != nil {
+		return err
+	}
+	text.WriteString("\n")
+	for _, note := range c.notes(tables) {
+		fmt.Fprintf(&text, "- %s\n", note)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -306,17 +368,17 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 	}{runs, c.LPChange, c.Votes})
 }
 
-// WriteCSV writes a row a pair: its vote, and the LP in every run.
+// WriteCSV writes a row a pair: how many runs vote SAE, which continuation each prefers (empty: a tie), and its LP there.
 func (c *Comparison) WriteCSV(w io.Writer) error {
 	header := []string{"pair", "sae_votes", "runs"}
 	for _, r := range c.Runs {
-		header = append(header, "prefers_sae: "+r.name(), "lp: "+r.name())
+		header = append(header, "prefers: "+r.name(), "lp: "+r.name())
 	}
 	rows := [][]string{header}
 	for _, v := range c.Votes {
 		row := []string{v.Pair, strconv.Itoa(v.SAEVotes), strconv.Itoa(len(c.Runs))}
 		for k := range c.Runs {
-			row = append(row, strconv.FormatBool(v.PreferSAE[k]), number(v.LP[k]))
+			row = append(row, v.Prefers[k], number(v.LP[k]))
 		}
 		rows = append(rows, row)
 	}
@@ -330,7 +392,8 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 		return err
 	}
 	d := pageData{Headline: "Dialect audits compared", Figures: figures, Tables: append(c.tables(), c.flips(shownFlips)...)}
-	d.Lead = fmt.Sprintf("%s in common; 95 %% intervals of %s.", report.Count(len(c.Votes), "pair"), report.Count(c.Runs[0].Summary.Draws, "bootstrap draw"))
+	notes := c.notes(d.Tables)
+	d.Lead, d.Notes = notes[0], notes[1:]
 	for _, r := range c.Runs {
 		d.Facts = append(d.Facts, fact{r.name(), r.Run.Model.Description + ", SHA-256 " + r.Run.Model.SHA256})
 	}

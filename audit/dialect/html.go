@@ -1,12 +1,10 @@
 package dialect
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 
 	"plumb/audit/metric"
@@ -28,6 +26,7 @@ type pageData struct {
 	Figures  []captioned
 	Text     string
 	Tables   []report.Table
+	Notes    []string
 	Meanings []Metric
 	Facts    []fact
 	Prompts  string
@@ -46,27 +45,19 @@ func (d *pageData) write(w io.Writer) error {
 	return page.Execute(w, d)
 }
 
-// writePage writes a page into a file.
-func writePage(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("the report cannot be written: %w", err)
-	}
-	return cmp.Or(write(file), file.Close())
-}
-
 // WriteHTML writes the report as one page that needs nothing else.
 func (r *Report) WriteHTML(w io.Writer) error {
 	figures, err := r.figures()
 	if err != nil {
 		return err
 	}
-	notes := r.notes()
-	d := pageData{Headline: r.headline(), Figures: figures, Tables: r.tables(false), Facts: r.facts(), Failures: r.Summary.Failures, Prompts: r.Run.Prompt.Template}
+	tables := r.tables(false)
+	notes := r.notes(tables)
+	d := pageData{Headline: r.headline(), Figures: figures, Tables: tables, Facts: r.facts(), Failures: r.Summary.Failures, Prompts: r.Run.Prompt.Template}
 	if !r.Finished() {
 		d.Warning, notes = notes[0], notes[1:]
 	}
-	d.Lead = notes[0]
+	d.Lead, d.Notes = notes[0], notes[1:]
 	for _, t := range []struct{ name, words string }{
 		{LP, "LP: preference of SAE in both contexts"}, {BSAE, "b_SAE: of SAE after SAE"}, {BAAE, "b_AAE: of AAE after AAE"},
 		{DGI, "DGI: same sentiment"}, {CDGI, "cDGI: the same, translation-stable"},
@@ -86,7 +77,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 // WriteFile writes the page into a run directory and returns its path.
 func (r *Report) WriteFile(dir string) (path string, err error) {
 	path = filepath.Join(dir, report.File)
-	return path, writePage(path, r.WriteHTML)
+	return path, report.WritePage(path, r.WriteHTML)
 }
 
 // partInWords says which part of the pairs a run is of.

@@ -66,7 +66,7 @@ func parseLexicon(name, text string) (*Lexicon, error) {
 		return nil, errors.New(": not a text in UTF-8; save it as one")
 	}
 	l := &Lexicon{File: record.DataFile{Name: name, SHA256: hex.EncodeToString(hash[:])}}
-	row := 0
+	row, bad, firstBad := 0, 0, 0
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		row++
 		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
@@ -79,13 +79,18 @@ func parseLexicon(name, text string) (*Lexicon, error) {
 			return nil, errors.New(":1: the first line must name the columns class and marker, with a tab between them")
 		case strings.Join(cells, "") == "":
 		case len(cells) < 2 || cells[0] == "" || cells[1] == "":
-			return nil, fmt.Errorf(":%d: a row is a class and a marker with a tab between them", row)
+			if bad++; bad == 1 {
+				firstBad = row
+			}
 		default:
 			l.add(cells[0], cells[1])
 			if len(cells) > 2 && cells[2] != "" && !slices.Contains(l.Slurs, strings.ToLower(cells[2])) {
 				l.Slurs = append(l.Slurs, strings.ToLower(cells[2]))
 			}
 		}
+	}
+	if bad > 0 {
+		return nil, fmt.Errorf(":%d: a row is a class and a marker with a tab between them (bad rows: %d)", firstBad, bad)
 	}
 	if len(l.markers) == 0 {
 		return nil, errors.New(": no marker; add rows of a class and a marker")

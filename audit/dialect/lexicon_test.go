@@ -98,6 +98,7 @@ func TestReadLexicon(t *testing.T) {
 		"class\tmarker\n":           "no marker; add rows",
 		"class\tmarker\nx\t\xff\n":  "not a text in UTF-8",
 		"class\tmarker\n\tno class": ":2: a row is",
+		"class\tmarker\nx\ty\nonly\nz\tzz\nonly\n": ":3: a row is a class and a marker with a tab between them (bad rows: 2)",
 	} {
 		if _, err := ReadLexicon(write(t, "bad.tsv", text)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.tsv:") {
 			t.Errorf("%q: %v, want %q", text, err, want)

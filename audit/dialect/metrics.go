@@ -60,7 +60,7 @@ const (
 var ReadOuts = []string{ReadSum, ReadToken, ReadLetter}
 
 // MatchShare is the name of AAE Match or SAE Match, the share of choices after a context of the dialect that took the
-// continuation of that dialect.
+// continuation of that dialect. Ties are not among the choices.
 func MatchShare(context string, wording Wording, readOut string) string {
 	return context + "_match_" + string(wording) + "_" + readOut
 }
@@ -158,7 +158,8 @@ func (s *Scores) likelihood(context, continuation string) Likelihood {
 	return after.SAE
 }
 
-func (s *Scores) picked(context string, wording Wording, readOut string) (Picked, bool) {
+// picked is how a choice came out; not ok: it was not scored, or is a tie.
+func (s *Scores) picked(context string, wording Wording, readOut string) (picked Picked, ok bool) {
 	choices := s.Choices.SAE
 	if context == AAE {
 		choices = s.Choices.AAE
@@ -166,9 +167,11 @@ func (s *Scores) picked(context string, wording Wording, readOut string) (Picked
 	choice, ok := choices[wording]
 	switch readOut {
 	case ReadSum:
-		return choice.Sum, ok
+		picked = choice.Sum
 	case ReadToken:
-		return choice.Token, ok
+		picked = choice.Token
+	default:
+		picked = choice.Letter
 	}
-	return choice.Letter, ok
+	return picked, ok && !picked.Tied
 }

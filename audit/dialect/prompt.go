@@ -52,6 +52,9 @@ Is the sentiment of the text positive, negative or neutral?
 Sentiment:`
 )
 
+// noBack is the error of the record of a back-translation that a pair does not have.
+const noBack = "the pair has no back-translation"
+
 // PromptTexts are the prompts as a run records them.
 func PromptTexts() string {
 	return "{context}\n\n" +
@@ -137,7 +140,7 @@ func (a *Asking) Questions(p *Pair, uncut error) []Question {
 			q.Options = append(q.Options, " "+string(label))
 		}
 		if sentence.text == "" {
-			q.Record.Error, q.Options = "the pair has no back-translation", nil
+			q.Record.Error, q.Options = noBack, nil
 		} else {
 			q.Prompt = a.instructed(fmt.Sprintf(sentimentPrompt, sentence.text))
 		}

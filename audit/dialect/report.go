@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 
 // Report is a run with its metrics, for people and machines. Slurs of the lexicon are masked in it unless asked for.
 type Report struct {
+	Dir     string
 	Run     record.Run
 	Done    int // items in the run so far; it is finished if they are Run.Items
 	Scores  []Scores
@@ -47,7 +49,7 @@ func New(dir string, draws int, unmasked bool) (r *Report, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	r = &Report{Run: run, Done: reader.Done(), Scores: scores}
+	r = &Report{Dir: dir, Run: run, Done: reader.Done(), Scores: scores}
 	r.Summary = Summarize(scores, wordings, run.Dialect.Instruction != "", draws)
 	if !unmasked {
 		r.maskAll()
@@ -135,15 +137,12 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 // WriteTable writes the report for a terminal.
 func (r *Report) WriteTable(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\n", r.headline())
-	for _, t := range r.tables(true) {
-		if err := t.WriteTerminal(&text); err != nil {
-			return err
-		}
+	fmt.Fprintf(&text, "%s\n", r.headline())
+	tables := r.tables(true)
+	if err := writeTables(&text, tables, report.Table.WriteTerminal); err != nil {
+		return err
 	}
-	for _, note := range r.notes() {
-		fmt.Fprintf(&text, "%s\n", note)
-	}
+	writeNotes(&text, r.notes(tables))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -155,17 +154,49 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	for _, f := range r.facts() {
 		fmt.Fprintf(&text, "- %s: %s\n", f.Name, f.Value)
 	}
-	for _, t := range r.tables(false) {
-		if err := t.WriteMarkdown(&text); err != nil {
-			return err
-		}
+	tables := r.tables(false)
+	if err := writeTables(&text, tables, report.Table.WriteMarkdown); err != nil {
+		return err
 	}
 	text.WriteString("\n")
-	for _, note := range r.notes() {
+	for _, note := range r.notes(tables) {
 		fmt.Fprintf(&text, "- %s\n", note)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// writeTables writes tables, an empty line before each.
+func writeTables(text *strings.Builder, tables []report.Table, write func(report.Table, io.Writer) error) error {
+	for _, t := range tables {
+		text.WriteString("\n")
+		if err := write(t, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeNotes writes notes below tables, a line each.
+func writeNotes(text *strings.Builder, notes []string) {
+	if len(notes) > 0 {
+		text.WriteString("\n")
+	}
+	for _, note := range notes {
+		fmt.Fprintf(text, "%s\n", note)
+	}
+}
+
+// daggers are the legend of the mark at values with undefined draws, if any stands in the tables.
+func daggers(tables []report.Table) []string {
+	for _, t := range tables {
+		for _, row := range t.Rows {
+			if strings.Contains(strings.Join(row, " "), "†") {
+				return []string{"† In some bootstrap draws this is not defined; they are left out of its interval."}
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Report) headline() string {
@@ -179,26 +210,14 @@ func (r *Report) headline() string {
 	return line
 }
 
-// notes are what a reader must know before the numbers are quoted.
-func (r *Report) notes() []string {
+// notes are what a reader must know before the numbers of the tables are quoted.
+func (r *Report) notes(tables []report.Table) []string {
 	s := r.Summary
 	notes := []string{fmt.Sprintf("%s; [95 %% intervals of %s of pairs, the same for all numbers].", report.Count(s.Pairs, "pair"), report.Count(s.Draws, "bootstrap draw"))}
 	if !r.Finished() {
 		notes = append([]string{fmt.Sprintf("This run is not finished: %d of %s. These are the numbers so far.", r.Done, report.Count(r.Run.Items, "item"))}, notes...)
 	}
-	if n := len(s.Failures); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %s without scores; the first, %s: %s.", n, report.Count(r.Done, "item"), s.Failures[0].ID, s.Failures[0].Reason))
-	}
-	if s.Ties > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %s by log-probability tied; the option shown first was taken.", s.Ties, report.Count(s.Choices, "choice")))
-	}
-	for _, v := range s.Values {
-		if v.UndefinedDraws > 0 {
-			notes = append(notes, "† In some bootstrap draws this is not defined; they are left out of its interval.")
-			break
-		}
-	}
-	return notes
+	return slices.Concat(notes, s.lost(), s.tied(), daggers(tables))
 }
 
 // fact is a line of what was asked.
@@ -226,7 +245,7 @@ func (r *Report) facts() []fact {
 	}
 	steering := "none"
 	if s := run.Steering; s != nil {
-		steering = fmt.Sprintf("%s (%s), %s, layers %v, strength %g, SHA-256 %s", s.Name, s.Method, s.Operator, s.Layers, s.Strength, s.SHA256)
+		steering = fmt.Sprintf("%s (%s), %s, %s, strength %g, SHA-256 %s", s.Name, s.Method, s.Operator, layersInWords(s.Layers), s.Strength, s.SHA256)
 	}
 	instruction := d.Instruction
 	if instruction == "" {

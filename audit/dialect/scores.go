@@ -25,11 +25,12 @@ type Choice struct {
 	Sum, Token, Letter Picked
 }
 
-// Picked is the option with the highest score; of equal ones, the one shown first.
+// Picked is the option with the highest score. A tie is no preference: neither option is picked, and the choice is in no
+// share, of matches or of options shown first.
 type Picked struct {
 	Matched bool // it is of the context's dialect
 	First   bool // it was shown first
-	Tied    bool
+	Tied    bool // nothing was picked
 }
 
 // Scores are a pair's records, read out.
@@ -66,6 +67,19 @@ func (s *Scores) LP(perToken bool) (float64, bool) {
 	sae, ok := s.BSAE(perToken)
 	aae, also := s.BAAE(perToken)
 	return sae - aae, ok && also
+}
+
+// Prefers is the dialect whose continuation is the likelier after the AAE context; empty where neither is, which is no
+// preference, as in Picked.
+func (s *Scores) Prefers() (dialect string, ok bool) {
+	b, ok := s.BAAE(false)
+	switch {
+	case b > 0:
+		return AAE, ok
+	case b < 0:
+		return SAE, ok
+	}
+	return "", ok
 }
 
 func preference(matched, other Likelihood, perToken bool) (float64, bool) {
@@ -140,11 +154,15 @@ func (s *Scores) add(r *record.Record) error {
 		matched := [2]bool{string(r.Options[0].Role) == r.Condition, string(r.Options[1].Role) == r.Condition}
 		perToken := func(o record.Option) float64 { return o.Sum / float64(o.Tokens) }
 		o := r.Options
-		(*of)[Wording(r.Category)] = Choice{
+		choice := Choice{
 			Sum:    pick(o[0].Sum, o[1].Sum, matched),
 			Token:  pick(perToken(o[0]), perToken(o[1]), matched),
 			Letter: pick(o[2].Sum, o[3].Sum, matched),
 		}
+		if choice.Sum.Tied { // the same continuation twice: its letters stand for no dialect
+			choice.Letter = Picked{Tied: true}
+		}
+		(*of)[Wording(r.Category)] = choice
 	case TaskSentiment:
 		best := 0
 		for i, o := range r.Options {
@@ -168,8 +186,11 @@ func (s *Scores) add(r *record.Record) error {
 }
 
 func pick(first, second float64, matched [2]bool) Picked {
-	if second > first {
+	switch {
+	case first == second:
+		return Picked{Tied: true}
+	case second > first:
 		return Picked{Matched: matched[1]}
 	}
-	return Picked{Matched: matched[0], First: true, Tied: first == second}
+	return Picked{Matched: matched[0], First: true}
 }

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -11,22 +12,23 @@ import (
 
 // Summary is a run's metrics with their intervals.
 type Summary struct {
-	Draws    int                     `json:"bootstrap_draws"`
-	Seed     uint64                  `json:"bootstrap_seed"`
-	Pairs    int                     `json:"pairs"`
-	Ties     int                     `json:"ties"`    // choices by log-probability decided by the options' order
-	Choices  int                     `json:"choices"` // how many there were
-	Values   map[string]metric.Value `json:"metrics"`
-	Classes  []Group                 `json:"classes"`
-	Markers  []Group                 `json:"markers"`
-	Failures []metric.Failure        `json:"failures"`
+	Draws   int                     `json:"bootstrap_draws"`
+	Seed    uint64                  `json:"bootstrap_seed"`
+	Pairs   int                     `json:"pairs"`
+	Ties    int                     `json:"ties"` // pairs with an LP of exactly 0
+	Values  map[string]metric.Value `json:"metrics"`
+	Classes []Group                 `json:"classes"`
+	Markers []Group                 `json:"markers"`
+	// Failures are the records with an error: first those that cost a pair its LP, and last those without a back-translation,
+	// which costs the least.
+	Failures []metric.Failure `json:"failures"`
 }
 
 // Group is the pairs whose AAE sentence holds a marker, or any marker of a class.
 type Group struct {
 	Class     string                  `json:"class"`
 	Marker    string                  `json:"marker,omitempty"`
-	Pairs     int                     `json:"pairs"`
+	Pairs     int                     `json:"pairs"`               // whether they have scores or not; a metric's n says how many have
 	Strongest bool                    `json:"strongest,omitempty"` // of the classes, the one with the highest LP
 	Values    map[string]metric.Value `json:"metrics"`             // b_sae, b_aae, lp, lp_token
 }
@@ -44,7 +46,11 @@ func Summarize(scores []Scores, wordings []Wording, instructed bool, draws int) 
 	s := &Summary{Draws: draws, Seed: bootstrapSeed, Pairs: len(scores), Failures: []metric.Failure{}, Values: map[string]metric.Value{}}
 	for i := range scores {
 		s.Failures = append(s.Failures, scores[i].Failures...)
+		if lp, ok := scores[i].LP(false); ok && lp == 0 {
+			s.Ties++
+		}
 	}
+	slices.SortStableFunc(s.Failures, func(a, b metric.Failure) int { return cmp.Compare(costOf(a), costOf(b)) })
 	var metrics []Metric
 	for _, m := range Metrics(wordings) {
 		if !instructed || m.Then == nil && !slices.Contains(meanPPLs, m.Name) {
@@ -96,7 +102,6 @@ func Summarize(scores []Scores, wordings []Wording, instructed bool, draws int) 
 	}
 	s.Classes, s.Markers = groups[:len(s.Classes)], groups[len(s.Classes):]
 	s.mark()
-	s.countTies(scores)
 	return s
 }
 
@@ -140,19 +145,6 @@ func (s *Summary) mark() {
 	}
 	if best >= 0 && len(s.Classes) > 1 {
 		s.Classes[best].Strongest = true
-	}
-}
-
-func (s *Summary) countTies(scores []Scores) {
-	for i := range scores {
-		for _, choices := range []map[Wording]Choice{scores[i].Choices.AAE, scores[i].Choices.SAE} {
-			for _, c := range choices {
-				s.Choices++
-				if c.Sum.Tied {
-					s.Ties++
-				}
-			}
-		}
 	}
 }
 

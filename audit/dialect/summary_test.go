@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,8 +114,120 @@ func TestIdenticalSides(t *testing.T) {
 	if lp, ok := s.LP(false); lp != 0 || !ok {
 		t.Error(lp, ok)
 	}
-	if p := pick(-3, -3, [2]bool{false, true}); p.Matched || !p.First || !p.Tied {
+	if p := pick(-3, -3, [2]bool{false, true}); p != (Picked{Tied: true}) {
 		t.Errorf("%+v", p)
+	}
+	if dialect, ok := s.Prefers(); dialect != "" || !ok {
+		t.Errorf("it prefers %q, %v", dialect, ok)
+	}
+}
+
+// A tie is no preference: it is in no Match, no First shown and no vote, by any read-out, and in LP as 0.
+func TestTies(t *testing.T) {
+	choice := func(index int, context string, same bool) record.Record {
+		second := float32(-1)
+		if same {
+			second = -2
+		}
+		return record.Record{Index: index, ID: "tie", Template: fmt.Sprint(same), Task: TaskChoice, Condition: context, Category: string(Best), Options: []record.Option{
+			record.NewOption("x", AAE, []float32{-2}), record.NewOption("x", SAE, []float32{second}),
+			record.NewOption("A", LetterAAE, []float32{-1}), record.NewOption("B", LetterSAE, []float32{-3})}}
+	}
+	scores, err := ReadScores(func(yield func(record.Record, error) bool) {
+		_ = yield(choice(0, AAE, true), nil) && yield(choice(1, SAE, true), nil) && yield(choice(2, AAE, false), nil) && yield(choice(3, SAE, false), nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal := Sides[Likelihood]{likelihood(-3, 2), likelihood(-3, 2)}
+	scores[0].After = Sides[Sides[Likelihood]]{equal, equal}
+	scores[1].After = Sides[Sides[Likelihood]]{Sides[Likelihood]{likelihood(-5, 2), likelihood(-3, 2)}, Sides[Likelihood]{likelihood(-5, 2), likelihood(-3, 2)}}
+	s := Summarize(scores, []Wording{Best}, false, 20)
+	for name, want := range map[string]struct {
+		value float64
+		n     int
+	}{
+		MatchShare(AAE, Best, ReadSum): {0, 1}, MatchShare(SAE, Best, ReadSum): {1, 1}, FirstShown(Best, ReadSum): {0, 1},
+		MatchShare(AAE, Best, ReadLetter): {1, 1}, MatchShare(SAE, Best, ReadLetter): {0, 1}, FirstShown(Best, ReadLetter): {1, 1},
+		LP: {2, 2},
+	} {
+		if got := s.Values[name]; !got.OK || got.V != want.value || got.N != want.n {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	if notes := s.tied(); s.Ties != 1 || len(notes) != 1 || !strings.Contains(notes[0], "In 1 of 2 pairs LP is exactly 0") {
+		t.Errorf("%d ties, %q", s.Ties, notes)
+	}
+	run := func() *Report {
+		return &Report{Dir: "run", Run: record.Run{Dialect: &record.Dialect{Wordings: []string{"best"}}}, Scores: scores, Summary: s}
+	}
+	c, err := Compare([]*Report{run(), run()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := c.Votes; v[0].SAEVotes != 0 || !v[0].tied() || v[1].SAEVotes != 2 || v[1].tied() {
+		t.Errorf("%+v", v)
+	}
+	var text strings.Builder
+	if err := c.WriteTable(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"│ 2 of 2        │     1 │", "│ 0 of 2        │     0 │", "│ a tie in some │     1 │", "\nIn 1 of 2 pairs LP is exactly 0"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+}
+
+// What pairs lack is told by what it costs: a pair without an LP first, with its reason, whatever harmless is missing too.
+func TestLost(t *testing.T) {
+	failed := func(id, reason string) metric.Failure { return metric.Failure{ID: id, Reason: reason} }
+	scores := handmade()
+	for i := range scores {
+		scores[i].Failures = []metric.Failure{failed(scores[i].ID+"/sentiment/back", noBack)}
+	}
+	scores[2].Features = []record.Feature{{Class: "Preverbal", Marker: "ain't"}}
+	scores[2].Failures = append(scores[2].Failures, failed("3/continuation/aae", "one word"), failed("3/continuation/sae", "one word"), failed("3/choice/aae/best", "one word"))
+	scores = append(scores, Scores{ID: "a/b", Failures: []metric.Failure{failed("a/b/choice/aae/best", "too long")}})
+	s := Summarize(scores, []Wording{Best}, false, 20)
+	want := []string{
+		"1 of 4 pairs without LP and perplexities; the first, 3/continuation/aae: one word.",
+		"1 of 4 pairs without a forced choice; the first, a/b/choice/aae/best: too long.",
+		"3 of 4 pairs without a back-translation, and so without two-way DGI and cDGI.",
+	}
+	if got := s.lost(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if s.Failures[0].Reason != "one word" || s.Failures[len(s.Failures)-1].Reason != noBack {
+		t.Errorf("%+v", s.Failures)
+	}
+	// the class's mean is of two of its three pairs
+	if class := s.Classes[0]; class.Pairs != 3 || pairsOf(class.Values, localised...) != "2" {
+		t.Errorf("%+v", class)
+	}
+	if both := pairsOf(map[string]metric.Value{"a": {N: 3}, "b": {N: 2}}, "a", "b"); both != "3 / 2" {
+		t.Error(both)
+	}
+}
+
+// A mark in a table has its legend below, and a legend its mark.
+func TestLegends(t *testing.T) {
+	for _, test := range []struct {
+		scores []Scores
+		dagger bool
+		star   bool
+	}{{handmade(), true, true}, {handmade()[1:2], false, false}} {
+		var text strings.Builder
+		r := &Report{Run: record.Run{Dialect: &record.Dialect{}}, Summary: Summarize(test.scores, nil, false, 50)}
+		if err := r.WriteTable(&text); err != nil {
+			t.Fatal(err)
+		}
+		for mark, want := range map[string]bool{"†": test.dagger, "★": test.star} {
+			marked, legend := strings.Contains(text.String(), mark+" "), strings.Contains(text.String(), "\n"+mark+" ")
+			if marked != want || legend != want {
+				t.Errorf("%s: mark %v, legend %v in\n%s", mark, marked, legend, &text)
+			}
+		}
 	}
 }
 

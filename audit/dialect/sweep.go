@@ -18,6 +18,7 @@ import (
 	"plumb/audit/metric"
 	"plumb/audit/record"
 	"plumb/audit/report"
+	"plumb/internal/jsonfile"
 )
 
 // ChoiceRule is how a sweep chooses its strength, in words. It is ours: the paper balances LP against the same two by eye.
@@ -54,31 +55,56 @@ func NewSweepRuns(dir string, betas []float64) SweepRuns {
 	return r
 }
 
-// SweepIn finds the runs of a sweep in its directory, of all strengths that it was ever asked for; ok: it is one.
-func SweepIn(dir string) (runs SweepRuns, ok bool) {
-	entries, err := os.ReadDir(dir)
+// All are the directories of all of them.
+func (r *SweepRuns) All() []string {
+	return slices.Concat([]string{r.Base}, r.Multi, r.Single, []string{r.Prompt})
+}
+
+// SweepFile is the file in a sweep's directory that says which strengths the sweep is of. Runs of others may lie there too,
+// from before.
+const SweepFile = "dialect-sweep.json"
+
+// sweepFormat is the version of SweepFile.
+const sweepFormat = 1
+
+type sweepSpec struct {
+	Format int       `json:"format"`
+	Betas  []float64 `json:"betas"` // but 0
+}
+
+// WriteSweep makes a directory that of a sweep over the strengths, which do not include 0.
+func WriteSweep(dir string, betas []float64) error {
+	data, err := json.Marshal(sweepSpec{sweepFormat, append([]float64{}, betas...)})
 	if err != nil {
-		return SweepRuns{}, false
+		return err
 	}
-	var betas []float64
-	for _, e := range entries {
-		if text, found := strings.CutPrefix(e.Name(), multiRun); found {
-			if beta, err := strconv.ParseFloat(text, 64); err == nil {
-				betas = append(betas, beta)
-			}
-		}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	slices.Sort(betas)
-	runs = NewSweepRuns(dir, betas)
-	if _, err := os.Stat(runs.Prompt); err != nil && len(betas) == 0 {
-		return SweepRuns{}, false
-	}
-	base, err := record.Open(runs.Base)
+	return record.WriteAtomically(filepath.Join(dir, SweepFile), append(data, '\n'))
+}
+
+// IsSweep says whether a directory is a sweep's.
+func IsSweep(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, SweepFile))
+	return err == nil
+}
+
+// ReadSweep names the runs of the sweep in a directory.
+func ReadSweep(dir string) (SweepRuns, error) {
+	path := filepath.Join(dir, SweepFile)
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return SweepRuns{}, false
+		return SweepRuns{}, err
 	}
-	defer base.Close()
-	return runs, base.Run.Benchmark == Benchmark
+	var spec sweepSpec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return SweepRuns{}, fmt.Errorf("%s is damaged (%w); plumb steer sweep dialect --resume writes it again", path, jsonfile.InWords(err))
+	}
+	if spec.Format != sweepFormat {
+		return SweepRuns{}, fmt.Errorf("%s is of format %d, which this version does not read", path, spec.Format)
+	}
+	return NewSweepRuns(dir, spec.Betas), nil
 }
 
 // Sweep is a sweep over strengths, of pairs that the strength was not chosen on.
@@ -138,10 +164,10 @@ func CheckSweepable(pairs []Pair) error {
 func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 	s := &Sweep{}
 	row := func(dir string) (SweepRow, error) {
-		r, err := New(dir, 1, unmasked)
-		if errors.Is(err, fs.ErrNotExist) {
-			return SweepRow{}, fmt.Errorf("the run %s is missing; finish the sweep with --resume", dir)
+		if _, err := os.Stat(filepath.Join(dir, record.RunFile)); errors.Is(err, fs.ErrNotExist) {
+			return SweepRow{}, fmt.Errorf("the run %s of the sweep is missing; the same command with --resume makes it", dir)
 		}
+		r, err := New(dir, 1, unmasked)
 		if err != nil {
 			return SweepRow{}, err
 		}
@@ -286,9 +312,16 @@ func (s *Sweep) tables() []report.Table {
 		rows   []SweepRow
 		chosen int
 	}{{"Several layers, weighted", s.Multi, s.Chosen}, {"The heaviest layer alone", s.Single, s.ChosenSingle}} {
-		t := report.Table{Left: 1, Title: part.title, Header: sweepHeader, Note: "Reduction is that of |LP|. ★ The chosen strength: " + oneLine(ChoiceRule)}
+		if len(part.rows) == 1 && len(list) > 0 { // the unsteered run, once more
+			continue
+		}
+		t := report.Table{Left: 1, Title: part.title, Header: sweepHeader, Note: "★ The chosen strength, by the same rule."}
+		if len(list) == 0 {
+			t.Note = "Reduction is that of |LP|. AAE PPL and SAE PPL are of the continuations of a dialect after contexts of the same; " +
+				"Ratio is over that at β = 0. Match: asked for " + wordingTexts[Best] + ", by log-probability. ★ The chosen strength: " + oneLine(ChoiceRule)
+		}
 		if n := len(part.rows); n > 1 {
-			t.Title += fmt.Sprintf(" (layers %v)", part.rows[n-1].Layers)
+			t.Title += fmt.Sprintf(" (%s)", layersInWords(part.rows[n-1].Layers))
 		}
 		for i := range part.rows {
 			name := beta(&part.rows[i])
@@ -300,28 +333,45 @@ func (s *Sweep) tables() []report.Table {
 		list = append(list, t)
 	}
 	prompt := report.Table{Left: 1, Title: "Prompting baseline", Header: sweepHeader,
-		Note: "Its perplexities are left out: the instruction is part of what they are conditioned on. The chosen strength reduces |LP| " + s.timesWords() + "."}
+		Note: "Its perplexities are left out: the instruction is part of what they are conditioned on. " + s.timesWords()}
 	prompt.Header = slices.Concat([]string{""}, sweepHeader[1:])
 	prompt.Rows = [][]string{s.row("instructed", &s.Prompt, base)}
 	return append(list, prompt, s.intervals())
 }
 
-func (s *Sweep) timesWords() string {
-	if !s.Times.OK {
-		return "by itself: the instruction does not reduce it, so there is no ratio"
+// layersInWords is "layer 4", or "layers 1, 2, 4".
+func layersInWords(layers []int) string {
+	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", ", "), "[]")
+	if len(layers) == 1 {
+		return "layer " + words
 	}
-	return fmt.Sprintf("%s %s times as much as the instruction does", s.Times, s.Times.Interval())
+	return "layers " + words
 }
 
-// intervals are those of the base, the instruction and the chosen strength (the paper's Table 11).
+func (s *Sweep) timesWords() string {
+	switch {
+	case s.Chosen == 0:
+		return "The chosen strength is 0, which reduces nothing."
+	case !s.Times.OK:
+		return "The instruction does not reduce |LP|, so that there is no ratio to what the chosen strength reduces."
+	}
+	return fmt.Sprintf("The chosen strength reduces |LP| %s %s times as much as the instruction does.", s.Times, s.Times.Interval())
+}
+
+// intervals are those of the base, the instruction and the chosen strength, if that is another (the paper's Table 11).
 func (s *Sweep) intervals() report.Table {
-	t := report.Table{Left: 1, Title: "With intervals", Header: []string{"Metric", "β = 0", "Instructed", fmt.Sprintf("β = %g", s.Multi[s.Chosen].Beta)}}
+	t := report.Table{Left: 1, Title: "With intervals", Header: []string{"Metric", "β = 0", "Instructed"}, Note: cdgiNote}
+	rows := []*SweepRow{&s.Multi[0], &s.Prompt}
+	if s.Chosen > 0 {
+		t.Header = append(t.Header, fmt.Sprintf("β = %g ★", s.Multi[s.Chosen].Beta))
+		rows = append(rows, &s.Multi[s.Chosen])
+	}
 	for _, m := range []struct{ words, name string }{
 		{"LP", LP}, {"AAE PPL", PPL(AAE, AAE)}, {"SAE PPL", PPL(SAE, SAE)}, {"AAE Match", MatchShare(AAE, Best, ReadSum)},
 		{"SAE Match", MatchShare(SAE, Best, ReadSum)}, {"DGI", DGI}, {"cDGI", CDGI},
 	} {
 		row := []string{m.words}
-		for _, r := range []*SweepRow{&s.Multi[0], &s.Prompt, &s.Multi[s.Chosen]} {
+		for _, r := range rows {
 			if v, measured := r.Summary.Values[m.name]; measured {
 				row = append(row, report.Cell(v))
 			} else {
@@ -341,8 +391,10 @@ func (s *Sweep) headline() string {
 func (s *Sweep) lead() string {
 	text := s.units() + fmt.Sprintf(" %s reported, %s that the strength was chosen on", report.Count(s.Pairs, "pair"), report.Count(s.Choosing, "other"))
 	switch s.fitted() {
+	case "":
+		return text + "."
 	case record.FittedApart:
-		return text + "; both are of the evaluation part, which neither layers nor directions were fitted on."
+		return text + "; both are of the evaluation part: the directions were not fitted on it, and if a trace chose the layers, it saw none of it."
 	case record.FittedElsewhere:
 		return text + ". Layers and directions were fitted on other data; pairs that are in both may be among these."
 	}
@@ -351,6 +403,9 @@ func (s *Sweep) lead() string {
 
 // units says what β multiplies.
 func (s *Sweep) units() string {
+	if len(s.Multi) == 1 {
+		return "Nothing is steered here: 0 is the only strength."
+	}
 	if s.norms() == record.NormsOfResiduals {
 		return "β is in units of the residual stream's mean norm at each layer, times the layer's weight; one layer alone has weight 1."
 	}
@@ -367,13 +422,16 @@ func (s *Sweep) norms() string {
 	return ""
 }
 
-// fitted is what the steered runs say of it, if they all say the same.
+// fitted is what the steered runs say of it, if they all say the same; empty if there are none.
 func (s *Sweep) fitted() record.Fitted {
 	said := map[record.Fitted]bool{}
 	for _, r := range s.runs {
 		if r.Run.Steering != nil {
 			said[r.Run.Steering.Fitted] = true
 		}
+	}
+	if len(said) == 0 {
+		return ""
 	}
 	for _, one := range []record.Fitted{record.FittedApart, record.FittedElsewhere} {
 		if said[one] && len(said) == 1 {
@@ -395,15 +453,22 @@ func (s *Sweep) examples() []report.Table {
 	return c.flips(shownFlips)
 }
 
+// notes are what a reader must know before the numbers of the tables are quoted; of the unsteered run, as the others are of the
+// same pairs.
+func (s *Sweep) notes(tables []report.Table) []string {
+	base := s.Multi[0].Summary
+	return slices.Concat(base.lost(), base.tied(), daggers(tables))
+}
+
 // WriteTable writes the sweep for a terminal.
 func (s *Sweep) WriteTable(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n%s\n\n", s.headline(), s.lead())
-	for _, t := range append(s.tables(), s.examples()...) {
-		if err := t.WriteTerminal(&text); err != nil {
-			return err
-		}
+	fmt.Fprintf(&text, "%s\n%s\n", s.headline(), s.lead())
+	tables := append(s.tables(), s.examples()...)
+	if err := writeTables(&text, tables, report.Table.WriteTerminal); err != nil {
+		return err
 	}
+	writeNotes(&text, s.notes(tables))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -412,11 +477,11 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 func (s *Sweep) WriteMarkdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n\n%s\n", s.headline(), s.lead())
-	for _, t := range append(s.tables(), s.examples()...) {
-		if err := t.WriteMarkdown(&text); err != nil {
-			return err
-		}
+	tables := append(s.tables(), s.examples()...)
+	if err := writeTables(&text, tables, report.Table.WriteMarkdown); err != nil {
+		return err
 	}
+	writeNotes(&text, s.notes(tables))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -455,7 +520,7 @@ func (s *Sweep) WriteJSON(w io.Writer) error {
 		Rule     string        `json:"rule"`
 		Choosing int           `json:"choosing_pairs"`
 		Pairs    int           `json:"pairs"`
-		Fitted   record.Fitted `json:"fitted"` // on which pairs the layers and directions were
+		Fitted   record.Fitted `json:"fitted"` // on which pairs the directions were, and the layers that a trace chose; empty: nothing is steered
 		Norms    string        `json:"norms"`  // that strengths are multiples of; empty: 1
 		Times    metric.Value  `json:"times_prompting"`
 		Rows     []sweepLine   `json:"rows"`
@@ -512,15 +577,15 @@ func (s *Sweep) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	run := s.runs[0].Run
+	run, tables := s.runs[0].Run, append(s.tables(), s.examples()...)
 	return (&pageData{
 		Headline: s.headline(), Lead: s.lead(), Figures: []captioned{{"Bias and utility at every strength", figure}},
-		Tables: append(s.tables(), s.examples()...), Facts: s.runs[0].facts(), Prompts: run.Prompt.Template,
+		Tables: tables, Notes: s.notes(tables), Facts: s.runs[0].facts(), Prompts: run.Prompt.Template,
 	}).write(w)
 }
 
 // WriteFile writes the page into a sweep's directory and returns its path.
 func (s *Sweep) WriteFile(dir string) (path string, err error) {
 	path = filepath.Join(dir, report.File)
-	return path, writePage(path, s.WriteHTML)
+	return path, report.WritePage(path, s.WriteHTML)
 }

@@ -2,6 +2,9 @@ package dialect
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,6 +88,39 @@ func TestCheckSweepable(t *testing.T) {
 		}
 	}
 	if err := CheckSweepable(append(choosing, reported...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A sweep is of the strengths that it was last asked for, whatever else lies in its directory.
+func TestSweepFile(t *testing.T) {
+	dir := t.TempDir()
+	if IsSweep(dir) {
+		t.Error("an empty directory is a sweep")
+	}
+	for _, betas := range [][]float64{{0.1, 0.5}, {1}, nil} {
+		if err := WriteSweep(dir, betas); err != nil {
+			t.Fatal(err)
+		}
+		runs, err := ReadSweep(dir)
+		if err != nil || !IsSweep(dir) || !slices.Equal(runs.Betas, betas) || len(runs.All()) != 2+2*len(betas) {
+			t.Errorf("%+v, %v", runs, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, baseRun), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := ReadSweep(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSweep(runs, 2, false); err == nil || !strings.Contains(err.Error(), runs.Base+" of the sweep is missing; ") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, SweepFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSweep(dir); err == nil || !strings.Contains(err.Error(), SweepFile+" is damaged") {
 		t.Error(err)
 	}
 }

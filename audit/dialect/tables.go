@@ -2,6 +2,9 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"plumb/audit/metric"
 	"plumb/audit/report"
@@ -24,6 +27,20 @@ func (r *Report) tables(brief bool) []report.Table {
 	return list
 }
 
+// pairsOf is of how many pairs the metrics are: one number, or one for each if they differ.
+func pairsOf(values map[string]metric.Value, names ...string) string {
+	var counts []string
+	for _, name := range names {
+		counts = append(counts, strconv.Itoa(values[name].N))
+	}
+	if len(slices.Compact(slices.Clone(counts))) == 1 {
+		return counts[0]
+	}
+	return strings.Join(counts, " / ")
+}
+
+func (r *Report) pairsOf(names ...string) string { return pairsOf(r.Summary.Values, names...) }
+
 func (r *Report) cell(name string) string { return report.Cell(r.Summary.Values[name]) }
 
 // perplexityTable is one table, or none in an instructed run.
@@ -34,11 +51,11 @@ func (r *Report) perplexityTable() []report.Table {
 	t := report.Table{
 		Left:   1,
 		Title:  "Perplexity of continuations",
-		Header: []string{"Context", "SAE", "AAE", "SAE, mean over pairs", "AAE, mean over pairs"},
+		Header: []string{"Context", "Pairs", "SAE", "AAE", "SAE, mean over pairs", "AAE, mean over pairs"},
 		Note:   "Lower is likelier. An even-handed model finds the continuation of the context's own dialect likelier.",
 	}
 	for _, context := range []string{SAE, AAE} {
-		t.Rows = append(t.Rows, []string{names[context], r.cell(PPL(context, SAE)), r.cell(PPL(context, AAE)),
+		t.Rows = append(t.Rows, []string{names[context], r.pairsOf(PPL(context, SAE), PPL(context, AAE)), r.cell(PPL(context, SAE)), r.cell(PPL(context, AAE)),
 			r.cell(MeanPPL(context, SAE)), r.cell(MeanPPL(context, AAE))})
 	}
 	return []report.Table{t}
@@ -48,12 +65,13 @@ func (r *Report) biasTable() report.Table {
 	return report.Table{
 		Left:   1,
 		Title:  "Log-probability by which the continuation of the context's own dialect is preferred (b), and LP = b_SAE − b_AAE",
-		Header: []string{"", "b_SAE", "b_AAE", "LP"},
+		Header: []string{"", "Pairs", "b_SAE", "b_AAE", "LP"},
 		Rows: [][]string{
-			{"of the continuation", r.cell(BSAE), r.cell(BAAE), r.cell(LP)},
-			{"per token", r.cell(BSAE + "_token"), r.cell(BAAE + "_token"), r.cell(LPToken)},
+			{"of the continuation", r.pairsOf(BSAE, BAAE, LP), r.cell(BSAE), r.cell(BAAE), r.cell(LP)},
+			{"per token", r.pairsOf(BSAE+"_token", BAAE+"_token", LPToken), r.cell(BSAE + "_token"), r.cell(BAAE + "_token"), r.cell(LPToken)},
 		},
-		Note: "LP is 0 for a model that is even-handed, and above 0 for one that prefers SAE whatever the context.",
+		Note: "LP is 0 for a model that is even-handed, and above 0 for one that prefers SAE whatever the context. " +
+			"Per token: of the mean log-probability of a continuation's tokens, so that its length does not count.",
 	}
 }
 
@@ -61,26 +79,34 @@ var readOutWords = map[string]string{ReadSum: "by log-probability", ReadToken: "
 
 func (r *Report) choiceTable() report.Table {
 	t := report.Table{
-		Left:   1,
+		Left:   2,
 		Title:  "Forced choice: the share that takes the continuation of the context's dialect",
-		Header: []string{"Asked for", "Scored", "AAE Match", "SAE Match", "First shown"},
-		Note:   "First shown: how often the option was taken that was shown first; 0.5 is no position bias.",
+		Header: []string{"Asked for", "Scored", "Pairs", "AAE Match", "SAE Match", "First shown"},
+		Note: "Scored by the log-probability of the continuation, by its mean per token, or by that of the letter, A or B, that it was shown with. " +
+			"First shown: how often the option was taken that was shown first; 0.5 is no position bias.",
 	}
 	for _, wording := range r.wordings() {
 		for _, readOut := range ReadOuts {
-			t.Rows = append(t.Rows, []string{wordingTexts[wording], readOutWords[readOut], r.cell(MatchShare(AAE, wording, readOut)),
+			t.Rows = append(t.Rows, []string{wordingTexts[wording], readOutWords[readOut],
+				r.pairsOf(MatchShare(AAE, wording, readOut), MatchShare(SAE, wording, readOut)), r.cell(MatchShare(AAE, wording, readOut)),
 				r.cell(MatchShare(SAE, wording, readOut)), r.cell(FirstShown(wording, readOut))})
 		}
 	}
 	return t
 }
 
+// What stands at the foot of tables of them.
+const (
+	cdgiNote = "cDGI is DGI of the triplets whose back-translation was judged natural and keeps the AAE sentence's label."
+	dgiNote  = "DGI: AAE and SAE sentence. Two-way DGI: these and the back-translation, all three. " + cdgiNote
+)
+
 func (r *Report) sentimentTable() report.Table {
 	t := report.Table{
 		Left:   1,
 		Title:  "Sentiment: how often the sentences of a pair get the same label",
 		Header: []string{"", "Share", "Pairs"},
-		Note:   "cDGI is DGI of the triplets whose back-translation was judged natural and keeps the AAE sentence's label.",
+		Note:   dgiNote,
 	}
 	for _, m := range []struct{ name, words string }{{DGI, "DGI"}, {DGI2, "Two-way DGI"}, {CDGI, "cDGI"}} {
 		t.Rows = append(t.Rows, []string{m.words, r.cell(m.name), fmt.Sprint(r.Summary.Values[m.name].N)})
@@ -89,11 +115,14 @@ func (r *Report) sentimentTable() report.Table {
 }
 
 // strongestMark stands at the class with the highest LP.
-const strongestMark = " ★"
+const (
+	strongestMark = " ★"
+	strongestNote = "★ The class with the highest LP. "
+)
 
 func (r *Report) groupTable(title string, groups []Group) report.Table {
 	t := report.Table{Left: 1, Title: title, Header: []string{"Class", "Pairs", "b_SAE", "b_AAE", "LP", "LP per token"},
-		Note: "A sentence can have several."}
+		Note: "Pairs: those that have an LP. A sentence can have several markers."}
 	for _, g := range groups {
 		name := g.Class
 		if g.Marker != "" {
@@ -102,14 +131,14 @@ func (r *Report) groupTable(title string, groups []Group) report.Table {
 		if g.Strongest {
 			name += strongestMark
 		}
-		row := []string{name, fmt.Sprint(g.Pairs)}
+		row := []string{name, pairsOf(g.Values, localised...)}
 		for _, m := range localised {
 			row = append(row, report.Cell(g.Values[m]))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if groups[0].Marker == "" {
-		t.Note = "★ The class with the highest LP. " + t.Note
+	if slices.ContainsFunc(groups, func(g Group) bool { return g.Strongest }) {
+		t.Note = strongestNote + t.Note
 	}
 	return t
 }

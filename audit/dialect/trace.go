@@ -205,7 +205,8 @@ func (t *Trace) notes() []string {
 	switch layers, _ := t.Chosen(); {
 	case len(t.records) == 0:
 	case len(layers) == 0:
-		notes = append(notes, "No layer has a negative R: restoring moves none towards AAE, so there is none to steer.")
+		notes = append(notes, "No layer has a negative R: restoring moves none towards AAE, so that this trace gives none to steer. "+
+			"Trace more pairs (more data, or a larger tracing part by --split-sizes), or name layers by plumb steer fit --layer.")
 	case len(layers) < SteeringLayers:
 		notes = append(notes, fmt.Sprintf("Layers with a negative R: %d, fewer than the paper's %d; these are used.", len(layers), SteeringLayers))
 	}
@@ -218,12 +219,11 @@ func (t *Trace) notes() []string {
 // WriteTable writes the trace for a terminal.
 func (t *Trace) WriteTable(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\n", t.headline())
-	table := t.table()
-	if err := table.WriteTerminal(&text); err != nil {
+	fmt.Fprintf(&text, "%s\n", t.headline())
+	if err := writeTables(&text, []report.Table{t.table()}, report.Table.WriteTerminal); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "%s\n", strings.Join(t.notes(), "\n"))
+	writeNotes(&text, t.notes())
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -232,11 +232,10 @@ func (t *Trace) WriteTable(w io.Writer) error {
 func (t *Trace) WriteMarkdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n", t.headline())
-	table := t.table()
-	if err := table.WriteMarkdown(&text); err != nil {
+	if err := writeTables(&text, []report.Table{t.table()}, report.Table.WriteMarkdown); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "\n%s\n", strings.Join(t.notes(), "\n"))
+	writeNotes(&text, t.notes())
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -298,5 +297,5 @@ func (t *Trace) WriteHTML(w io.Writer) error {
 // WriteFile writes the page into the trace's directory and returns its path.
 func (t *Trace) WriteFile(dir string) (path string, err error) {
 	path = filepath.Join(dir, report.File)
-	return path, writePage(path, t.WriteHTML)
+	return path, report.WritePage(path, t.WriteHTML)
 }

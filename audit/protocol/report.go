@@ -1,12 +1,10 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -168,11 +166,7 @@ func (r *Report) WriteFile(dir string) (path string, err error) {
 		name  string
 		write func(io.Writer) error
 	}{{markdownFile, r.WriteMarkdown}, {csvFile, r.WriteCSV}, {report.File, r.WriteHTML}} {
-		file, err := os.Create(filepath.Join(dir, part.name))
-		if err != nil {
-			return "", fmt.Errorf("the report cannot be written: %w", err)
-		}
-		if err := cmp.Or(part.write(file), file.Close()); err != nil {
+		if err := report.WritePage(filepath.Join(dir, part.name), part.write); err != nil {
 			return "", err
 		}
 	}

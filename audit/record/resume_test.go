@@ -174,6 +174,28 @@ func TestResumeStartsWhereThereIsNothing(t *testing.T) {
 	resumed(t, t.TempDir(), run, groups, want)
 }
 
+// A file that cannot be written leaves the one from before and nothing else, and the error names it, not a temporary one.
+func TestWriteAtomically(t *testing.T) {
+	dir := t.TempDir()
+	path, taken := filepath.Join(dir, "file"), filepath.Join(dir, "taken")
+	if err := os.Mkdir(taken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "another"} {
+		if err := WriteAtomically(path, []byte(text)); err != nil || string(mustRead(t, path)) != text {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{taken, filepath.Join(dir, "none", "file")} {
+		if err := WriteAtomically(bad, []byte("x")); err == nil || !strings.HasPrefix(err.Error(), bad+": ") || strings.Contains(err.Error(), ".tmp") {
+			t.Error(err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 func TestResumeRefusesAnotherRun(t *testing.T) {
 	dir := writeRun(t, testRun(12), testGroups(12))
 	tests := map[string]struct {
@@ -187,6 +209,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 		"seed":     {func(r *Run) { r.Seed = 1 }, `seed was 0, now 1`},
 		"steering": {func(r *Run) { r.Steering = &Steering{Name: "gcd.gguf", Layers: []int{19}} }, `steering was null, now {"name":"gcd.gguf"`},
 		"items":    {func(r *Run) { r.Items = 13 }, `items was 12, now 13`},
+		"wordings": {func(r *Run) { r.Items, r.Dialect = 13, &Dialect{Wordings: []string{"best"}} }, `dialect was null, now {`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

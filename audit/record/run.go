@@ -124,8 +124,8 @@ type Steering struct {
 // NormsOfResiduals are of directions that have the mean norms of the layers' residual streams.
 const NormsOfResiduals = "residual stream"
 
-// Fitted is what is known of the pairs that a dialect steering was fitted on, its layers and its directions. Empty stands
-// for unknown.
+// Fitted is what is known of the pairs that a dialect steering was fitted on: its directions, and its layers where a trace
+// chose them. Empty stands for unknown.
 type Fitted string
 
 // What can be known.
@@ -178,6 +178,11 @@ func decodeRun(data []byte) (Run, error) {
 // difference names the first field in which two runs differ, with both values; "" if there is none.
 func difference(have, want Run) string {
 	have.Format, want.Format = format, format
+	others := have
+	others.Items = want.Items // how many there are follows from the rest, which says more
+	if d := differingField("", reflect.ValueOf(others), reflect.ValueOf(want)); d != "" {
+		return d
+	}
 	return differingField("", reflect.ValueOf(have), reflect.ValueOf(want))
 }
 

@@ -196,10 +196,27 @@ func (w *Writer) settle(description, bound []byte) error {
 	return WriteAtomically(path, description) // missing, or cut
 }
 
-// WriteAtomically writes a file and leaves the old file or the new one, whole, whenever the process or the machine stops.
+// WriteAtomically writes a file and leaves the old file or the new one, whole, whenever the process or the machine stops, and
+// where it cannot be written. An error names the file.
 func WriteAtomically(path string, data []byte) error {
 	temporary := path + ".tmp"
-	file, err := os.Create(temporary)
+	err := writeSynced(temporary, data)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary) // it may not even be there
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return cmp.Or(dir.Sync(), dir.Close())
+}
+
+func writeSynced(path string, data []byte) error {
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
@@ -207,17 +224,18 @@ func WriteAtomically(path string, data []byte) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	if err := cmp.Or(err, file.Close()); err != nil {
-		return err
+	return cmp.Or(err, file.Close())
+}
+
+// reason is an error without the name of the file that it is of.
+func reason(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		return link.Err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return cmp.Or(dir.Sync(), dir.Close())
+	return err
 }
 
 // recover counts the whole groups and cuts off what follows them.

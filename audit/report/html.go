@@ -1,16 +1,16 @@
 package report
 
 import (
-	"cmp"
+	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"plumb/audit/metric"
+	"plumb/audit/record"
 )
 
 //go:embed report.html.tmpl
@@ -64,11 +64,19 @@ func (r *Report) WriteHTML(w io.Writer) error {
 // WriteFile writes the page into a run directory and returns its path.
 func (r *Report) WriteFile(dir string) (path string, err error) {
 	path = filepath.Join(dir, File)
-	file, err := os.Create(path)
-	if err != nil {
-		return "", fmt.Errorf("the report cannot be written: %w", err)
+	return path, WritePage(path, r.WriteHTML)
+}
+
+// WritePage writes a page of a report into a file. If it cannot be written, the one from before stays whole.
+func WritePage(path string, write func(io.Writer) error) error {
+	var page bytes.Buffer
+	if err := write(&page); err != nil {
+		return err
 	}
-	return path, cmp.Or(r.WriteHTML(file), file.Close())
+	if err := record.WriteAtomically(path, page.Bytes()); err != nil {
+		return fmt.Errorf("the report cannot be written: %w", err)
+	}
+	return nil
 }
 
 func (r *Report) undefinedNote() string {
