@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/signal"
@@ -36,7 +37,41 @@ func watchInterrupts(now func()) *interruption {
 
 func (i *interruption) seen() bool { return i.asked.Load() }
 
+// stop ends the watch. After an interrupt it does not: the program is about to end with its own line, and a further signal
+// would end it without.
 func (i *interruption) stop() {
-	signal.Stop(i.signals)
-	close(i.signals)
+	if !i.seen() {
+		signal.Stop(i.signals)
+		close(i.signals)
+	}
+}
+
+// eachUntilInterrupted calls do with first … n−1 in turn and tells progress, until one fails or a person interrupts; what do
+// computes then stops at once.
+func eachUntilInterrupted(ctx context.Context, first, n int, progress progress, do func(ctx context.Context, i int) error) error {
+	defer progress.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	interrupt := watchInterrupts(func() {})
+	defer interrupt.stop()
+	go func() {
+		select {
+		case <-interrupt.first:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for i := first; i < n; i++ {
+		if interrupt.seen() {
+			return errInterrupted
+		}
+		if err := do(ctx, i); err != nil {
+			if interrupt.seen() && errors.Is(err, context.Canceled) {
+				return errInterrupted
+			}
+			return err
+		}
+		progress.at(i + 1)
+	}
+	return nil
 }

@@ -135,31 +135,16 @@ type tracer struct {
 	seed    uint64
 }
 
-// trace appends the records of the pairs that the run lacks. An interrupt lets a pair end; a second one does not.
+// trace appends the records of the pairs that the run lacks.
 func (t *tracer) trace(ctx context.Context, pairs []dialect.Pair, run *record.Writer, progress progress) error {
-	defer progress.end()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
-	for i := run.Done(); i < len(pairs); i++ {
-		if interrupt.seen() {
-			return errInterrupted
-		}
+	return eachUntilInterrupted(ctx, run.Done(), len(pairs), progress, func(ctx context.Context, i int) error {
 		r, err := t.pair(ctx, &pairs[i])
 		if err != nil {
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				return errInterrupted
-			}
 			return err
 		}
 		r.Index = i
-		if err := run.Append([]record.Record{r}); err != nil {
-			return err
-		}
-		progress.at(i + 1)
-	}
-	return nil
+		return run.Append([]record.Record{r})
+	})
 }
 
 // pair traces one pair. What cannot be traced becomes a record with an error; the error returned is of the model.
