@@ -178,6 +178,12 @@ func decodeRun(data []byte) (Run, error) {
 // difference names the first field in which two runs differ, with both values; "" if there is none.
 func difference(have, want Run) string {
 	have.Format, want.Format = format, format
+	return Difference(have, want)
+}
+
+// Difference names the first field in which two descriptions of one type differ, as JSON names it, with both values; "" if there
+// is none.
+func Difference(have, want any) string {
 	return differingField("", reflect.ValueOf(have), reflect.ValueOf(want))
 }
 
