@@ -200,11 +200,11 @@ func Project(links []Link, cut, n int) (int, error) {
 	open := last - first // a word or two of a short sentence are no matter
 	switch {
 	case sure == 0:
-		return 0, errors.New("no word of the AAE sentence surely corresponds to one of the SAE sentence; give the pair's contexts and continuations")
+		return 0, errUnlinked
 	case float64(fewest) > MostCrossing*float64(sure):
-		return 0, fmt.Errorf("every AAE cut parts more than a quarter of the words that surely correspond (the best, %d of %d); give the pair's contexts and continuations", fewest, sure)
+		return 0, errCrossed
 	case open > 2 && float64(open) > MostOpen*float64(n):
-		return 0, fmt.Errorf("the words that surely correspond leave the AAE cut open over %d of %d words; give the pair's contexts and continuations", open, n)
+		return 0, errOpen
 	}
 	return at, nil
 }
@@ -215,8 +215,13 @@ func inMiddle(k, n int) bool {
 	return share >= Margin && share <= 1-Margin
 }
 
-// errOneWord says that a sentence has no boundary inside.
-var errOneWord = errors.New("a sentence of one word cannot be cut into context and continuation")
+// Why a pair is not cut. The texts name no numbers, since pairs are counted by them.
+var (
+	errOneWord  = errors.New("a sentence of one word cannot be cut into context and continuation")
+	errUnlinked = errors.New("no word of the AAE sentence surely corresponds to one of the SAE sentence; give the pair's contexts and continuations")
+	errCrossed  = errors.New("every AAE cut parts more than a quarter of the words that surely correspond; give the pair's contexts and continuations")
+	errOpen     = errors.New("the words that surely correspond leave the AAE cut open over more than a fifth of the sentence; give the pair's contexts and continuations")
+)
 
 // Cuttable says why a pair has no segments and can have none; nil if it has or can have them.
 func (p *Pair) Cuttable() error {
