@@ -40,7 +40,7 @@ written over. What was cut in the middle of --out FILE, the same command takes u
 
 The SAE sentence is cut in its middle half, where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token
 embedding of a side; the AAE sentence in its own middle half, where the fewest sure links between corresponding words cross. A
-link is sure if either word is the likeliest for the other, with probabilities above 0.3. Where more than a quarter of the
+link is sure if each word is the other's likeliest, with probabilities above 0.3. Where more than a quarter of the
 sure links cross the best cut, or they leave it open over more than a fifth of the words, as in a text that repeats itself,
 the pair is not cut. Token embeddings are the output of an encoder (BERT and its kin; --embed-model), which embeds each side
 alone, or the middle layer of a causal model (--model or --embed-model), which embeds the sentence.

@@ -71,7 +71,7 @@ type Tokens struct {
 }
 
 // Link says that a word of the SAE sentence and one of the AAE sentence correspond, with the probability of the link. It is
-// sure if each is the other's likeliest.
+// sure if each is the other's likeliest, see Align.
 type Link struct {
 	SAE, AAE int
 	Weight   float64
@@ -84,7 +84,7 @@ type Link struct {
 // a large part in common.
 //
 // The threshold is low: in a text of some hundred words, or one that repeats itself, a word is linked a little to very many.
-// So a link is sure only if either token is the likeliest for the other, and both probabilities are above Sure.
+// So a link is sure only if each token is the other's likeliest, and both probabilities are above Sure.
 func Align(sae, aae Tokens) []Link {
 	a, b := centred(sae.States, aae.States)
 	similarity := make([][]float64, len(a))
