@@ -3,14 +3,19 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"plumb/audit/dialect"
 	"plumb/audit/record"
+	"plumb/bindings"
 )
 
 // auditDialect is the command line of an audit by one thread, in one wording.
@@ -151,6 +156,106 @@ func TestSegmentKilledAndResumed(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 2 {
 		t.Errorf("left: %v, %v", files, err)
+	}
+}
+
+// A signal, even one that comes twice, ends cutting with a line, and the same command goes on.
+func TestSegmentInterrupted(t *testing.T) {
+	ownCache(t)
+	for name, signals := range map[string][]os.Signal{"SIGINT": {os.Interrupt}, "SIGTERM twice": {syscall.SIGTERM, syscall.SIGTERM}} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "cut.jsonl")
+			segment := []string{"corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 2}), "--out", out}
+			p := start(t, process(segment...))
+			whenLarger(t, out+".partial", 3000)
+			for _, signal := range signals {
+				if err := p.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Millisecond) // two at once may arrive as one
+			}
+			var exit *exec.ExitError
+			if err := p.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+				t.Fatalf("%v\n%s", err, &p.stderr)
+			}
+			contains(t, p.stderr.String(), "plumb: interrupted after ", " of 124 pairs; the same command goes on\n")
+			_, notes := mustPlumb(t, segment...)
+			contains(t, notes, "going on after ")
+		})
+	}
+}
+
+// What is there is neither written over nor believed: a finished file, and the unfinished one of another run or that was damaged.
+func TestSegmentRefuses(t *testing.T) {
+	ownCache(t)
+	out := filepath.Join(t.TempDir(), "cut.jsonl")
+	data := pairsFile(t, "pairs.jsonl", `{"id":"a","aae":"she be at work early","sae":"she is at work early"}`+"\n")
+	segment := func(seed uint64) error {
+		_, _, err := plumb("corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: seed}), "--data", data, "--out", out)
+		return err
+	}
+	const corrected = "corrected by hand"
+	if err := os.WriteFile(out, []byte(corrected), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, segment(2), exitFailed, out+" is there already", "choose another name, or move it away")
+	if text, err := os.ReadFile(out); err != nil || string(text) != corrected {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+
+	partial := out + ".partial"
+	model, err := fileHash(tinyModelFile(t, tinyModel{seed: 2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := dialect.Read([]string{data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := record.Segmentation{
+		Model: "tiny.gguf", SHA256: model, Layer: tinyLayers / 2, Rho: dialect.Rho, Gamma: dialect.Gamma, Margin: dialect.Margin,
+		Sure: dialect.Sure, MostOpen: dialect.MostOpen, MostCrossing: dialect.MostCrossing,
+	}
+	header := func(plumb string) string {
+		text, err := json.Marshal(map[string]any{"asked": askedOfSegment{plumb, bindings.LlamaVersion(), rule, files.Files}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text) + "\n"
+	}
+	ours := header(bindings.Version())
+	whole := `{"id":"a","result":{"segments":{"AAE":{"Context":"she be","Continuation":"at work early"},"SAE":{"Context":"she is","Continuation":"at work early"}}}}` + "\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"another version":  {header("0.0"), `holds another run: plumb was "0.0", now "` + bindings.Version() + `"; ask for the same, or remove that file`},
+		"no header":        {whole, ":1: this line is not one of ours (the first line does not say what was asked for)"},
+		"an unknown field": {ours + strings.Replace(whole, "segments", "segmentz", 1), `:2: this line is not one of ours (unknown field "segmentz"); put the file right, or choose another place`},
+		"nothing":          {ours + `{"id":"a","result":{}}` + "\n", ":2: this line is not one of ours (a pair has segments, or a reason why it has none)"},
+		"no result":        {ours + `{"id":"a"}` + "\n", "(the line is not an id and its result)"},
+		"another text":     {ours + strings.Replace(whole, "she be", "he be", 1), "(aae_context and aae_continuation do not make up aae;"},
+		"an empty segment": {ours + strings.Replace(whole, "she be", "", 1), "(of the four segments some are empty;"},
+		"no such pair":     {ours + strings.Replace(whole, `"a"`, `"b"`, 1), `(there is no pair "b")`},
+		"a pair twice":     {ours + whole + whole, `:3: this line is not one of ours ("a" has a result already)`},
+	} {
+		if err := os.WriteFile(partial, []byte(test.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { refused(t, segment(2), exitFailed, partial, test.want) })
+		if text, err := os.ReadFile(partial); err != nil || string(text) != test.text {
+			t.Errorf("%s: the file is now %q, %v", name, text, err)
+		}
+	}
+	if err := os.WriteFile(partial, []byte(ours+whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, segment(3), exitFailed, partial+" holds another run: segmentation.sha256 was ")
+	if err := segment(2); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(out); err != nil || !strings.Contains(string(text), `"aae_context":"she be"`) {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

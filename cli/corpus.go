@@ -80,10 +80,10 @@ func checkApart(flag, path, out string) error {
 	return nil
 }
 
-// checkNew refuses to write over a file that people may have filled in.
+// checkNew refuses to write over a file that people may have worked on.
 func checkNew(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is there already, and people may have filled it in; choose another name, or move it away", path)
+		return fmt.Errorf("%s is there already, and people may have worked on it; choose another name, or move it away", path)
 	}
 	return nil
 }

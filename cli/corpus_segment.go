@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,17 +35,19 @@ func corpusSegmentCommand() *cli.Command {
 		Usage: "cut pairs into contexts and continuations",
 		Description: `Reads pairs as plumb audit dialect does and writes them as JSON lines with their segments: aae_context,
 aae_continuation, sae_context, sae_continuation. Read them, move the cuts that you would make elsewhere, and give the
-file as --data: segments that are there are kept. A pair that cannot be cut is written without. What --out FILE was cut in
-the middle of, the same command takes up.
+file as --data: segments that are there are kept. A pair that cannot be cut is written without. A FILE that is there is not
+written over. What was cut in the middle of --out FILE, the same command takes up from FILE.partial.
 
 The SAE sentence is cut in its middle half, where 1 − cos(φ(L), φ(R)) − 0.3·|j/n − 0.5| is highest, φ being the mean token
-embedding of a side; the AAE sentence where the fewest links between corresponding words cross. Token embeddings are the output of an
-encoder (BERT and its kin; --embed-model), which embeds each side alone, or the middle layer of a causal model (--model
-or --embed-model), which embeds the sentence.
+embedding of a side; the AAE sentence in its own middle half, where the fewest sure links between corresponding words cross. A
+link is sure if each word is the other's likeliest, with probabilities above 0.3. Where more than a quarter of the
+sure links cross the best cut, or they leave it open over more than a fifth of the words, as in a text that repeats itself,
+the pair is not cut. Token embeddings are the output of an encoder (BERT and its kin; --embed-model), which embeds each side
+alone, or the middle layer of a causal model (--model or --embed-model), which embeds the sentence.
 
 EXIT STATUS
    0  the pairs are written
-   1  it failed
+   1  it failed, was interrupted, or FILE is there already
    2  the command line is wrong`,
 		Flags: options.flags(),
 		Action: func(c *cli.Context) error {
@@ -82,6 +83,11 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	if err := checkSideOutput("out", options.out, append(options.data.Value(), options.lexicon)...); err != nil {
 		return err
 	}
+	if options.keeps() {
+		if err := checkNew(options.out); err != nil {
+			return err
+		}
+	}
 	task, err := options.dialectData.read(notes)
 	if err != nil {
 		return err
@@ -99,10 +105,8 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	if done > 0 {
 		fmt.Fprintf(notes, "plumb: going on after %s of %s\n", report.Thousands(done), report.Count(len(task.pairs), "pair"))
 	}
-	bar := newProgress(notes, len(task.pairs), done)
-	uncut, err := cutter.segmentAll(ctx, task.pairs, partial, bar)
-	bar.end()
-	if errors.Is(err, errInterrupted) && partial != nil {
+	uncut, err := cutter.segmentAll(ctx, task.pairs, partial, newProgress(notes, len(task.pairs), done))
+	if errors.Is(err, errInterrupted) && options.keeps() {
 		err = fmt.Errorf("interrupted after %s of %s; the same command goes on", report.Thousands(partial.Done()), report.Count(len(task.pairs), "pair"))
 	}
 	if err != nil {
@@ -126,57 +130,69 @@ type cutPair struct {
 	Uncut    string            `json:"uncut,omitempty"`
 }
 
-// partial opens what a cut run left beside the output; nil where that is no plain file: beside a link such as /dev/stdout is no
-// place of the user's.
+// askedOfSegment is all that the cuts of pairs depend on.
+type askedOfSegment struct {
+	Plumb        string              `json:"plumb"`
+	LlamaCpp     string              `json:"llama_cpp"`
+	Segmentation record.Segmentation `json:"segmentation"`
+	Files        []record.DataFile   `json:"files"`
+}
+
+// partial opens what a cut run left beside the output. Nothing is kept where that is no plain file: beside a link such as
+// /dev/stdout is no place of the user's.
 func (o *corpusSegmentOptions) partial(task *dialectTask, cutter *segmenter) (*corpus.Partial[cutPair], error) {
-	if info, err := os.Lstat(o.out); o.out == "" || err == nil && !info.Mode().IsRegular() {
-		return nil, nil
+	if !o.keeps() {
+		return &corpus.Partial[cutPair]{}, nil
 	}
-	asked, err := json.Marshal(struct {
-		Segmentation record.Segmentation
-		Files        []record.DataFile
-	}{cutter.describe(), task.data.Files})
-	if err != nil {
-		return nil, err
+	pairs := map[string]*dialect.Pair{}
+	for i := range task.pairs {
+		pairs[task.pairs[i].ID] = &task.pairs[i]
 	}
-	return corpus.OpenPartial[cutPair](o.out+".partial", string(asked))
+	asked := askedOfSegment{bindings.Version(), bindings.LlamaVersion(), cutter.describe(), task.data.Files}
+	return corpus.OpenPartial(o.out+".partial", asked, func(id string, result *cutPair) error {
+		switch p := pairs[id]; {
+		case p == nil:
+			return fmt.Errorf("there is no pair %.80q", id)
+		case (result.Segments == nil) == (result.Uncut == ""):
+			return errors.New("a pair has segments, or a reason why it has none")
+		case result.Segments != nil:
+			return result.Segments.Check(p)
+		}
+		return nil
+	})
+}
+
+// keeps is whether the output is a plain file, or will be one.
+func (o *corpusSegmentOptions) keeps() bool {
+	info, err := os.Lstat(o.out)
+	return o.out != "" && (err != nil || info.Mode().IsRegular())
 }
 
 // segmentAll cuts the pairs that are not among the partial ones, and keeps them there. uncut says of each pair that cannot be cut
 // why.
 func (s *segmenter) segmentAll(ctx context.Context, pairs []dialect.Pair, partial *corpus.Partial[cutPair], bar progress) (uncut []string, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
-	for i := range pairs {
+	err = eachUntilInterrupted(ctx, 0, len(pairs), bar, func(ctx context.Context, i int) error {
 		p := &pairs[i]
 		result, done := partial.Find(p.ID)
 		if done {
 			p.Segments = result.Segments
 		} else {
-			if interrupt.seen() {
-				return nil, errInterrupted
-			}
 			why, err := s.segment(ctx, p)
 			if err != nil {
-				if interrupt.seen() && errors.Is(err, context.Canceled) {
-					return nil, errInterrupted
-				}
-				return nil, err
+				return err
 			}
 			result.Segments = p.Segments
 			if why != nil {
 				result.Uncut = why.Error()
 			}
 			if err := partial.Append(p.ID, result); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if result.Uncut != "" {
 			uncut = append(uncut, fmt.Sprintf("%s: %s", p.ID, result.Uncut))
 		}
-		bar.at(i + 1)
-	}
-	return uncut, nil
+		return nil
+	})
+	return uncut, err
 }

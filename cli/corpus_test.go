@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"plumb/audit/corpus"
+	"plumb/bindings"
 	"plumb/internal/shared"
 )
 
@@ -49,7 +50,7 @@ func TestCorpusCommandsRefuse(t *testing.T) {
 		{"clean " + raw + " --out " + out + " --min-words -1", 2, "--min-words -1"},
 		{"clean missing.txt --out " + out, 1, "missing.txt: no such file"},
 		{"filter " + triplets + " --out " + out + " --review 5", 2, "go together"},
-		{"filter " + triplets + " --out " + out + " --review 5 --sheet " + raw, 1, "people may have filled it in"},
+		{"filter " + triplets + " --out " + out + " --review 5 --sheet " + raw, 1, "people may have worked on it"},
 		{"clean " + binary + " --out " + out, 1, "raw.txt:2: a zero byte, so this is no text"},
 		{"filter " + raw + " --out " + out, 1, "raw.txt:1: the row has no id; rows need id, aae, sae, aae_back"},
 		{"translate " + triplets + " --endpoint http://127.0.0.1:9 --endpoint-model m --out " + raw, 2, "is a file; name a folder"},
@@ -293,7 +294,8 @@ func TestCorpusValidateGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := corpus.OpenPartial[corpus.Validation](out+".partial", "the residual stream after block 1 of tiny.gguf; ; "+modelHash+"; "+hash)
+	asked := askedOfValidate{bindings.Version(), bindings.LlamaVersion(), "the residual stream after block 1 of tiny.gguf", "", modelHash, hash}
+	partial, err := corpus.OpenPartial(out+".partial", asked, func(string, *corpus.Validation) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

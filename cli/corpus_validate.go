@@ -6,15 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"plumb/audit/corpus"
 	"plumb/audit/report"
+	"plumb/bindings"
 )
 
 type corpusValidateOptions struct {
@@ -76,6 +77,16 @@ func validationPage(out string) string {
 	return out[:len(out)-len(filepath.Ext(out))] + ".html"
 }
 
+// askedOfValidate is all that scores depend on.
+type askedOfValidate struct {
+	Plumb      string `json:"plumb"`
+	LlamaCpp   string `json:"llama_cpp"`
+	Embedder   string `json:"embedder"`
+	Classifier string `json:"classifier"`
+	Models     string `json:"models"`   // their SHA-256
+	Triplets   string `json:"triplets"` // their SHA-256
+}
+
 func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path string, out, notes io.Writer) error {
 	if err := checkOutput(options.out, path); err != nil {
 		return err
@@ -103,16 +114,18 @@ func runCorpusValidate(ctx context.Context, options *corpusValidateOptions, path
 	if err != nil {
 		return err
 	}
-	partial, err := corpus.OpenPartial[corpus.Validation](options.out+".partial", strings.Join([]string{result.Embedder, result.Classifier, v.models(), hash}, "; "))
+	asked := askedOfValidate{bindings.Version(), bindings.LlamaVersion(), result.Embedder, result.Classifier, v.models(), hash}
+	partial, err := corpus.OpenPartial(options.out+".partial", asked, v.check(triplets))
 	if err != nil {
 		return err
 	}
 	if partial.Done() > 0 {
 		fmt.Fprintf(notes, "plumb: going on after %s of %s\n", report.Thousands(partial.Done()), report.Count(len(triplets), "triplet"))
 	}
-	bar := newProgress(notes, len(triplets), partial.Done())
-	result.Validations, err = v.validateAll(ctx, triplets, partial, bar)
-	bar.end()
+	result.Validations, err = v.validateAll(ctx, triplets, partial, newProgress(notes, len(triplets), partial.Done()))
+	if errors.Is(err, errInterrupted) {
+		err = fmt.Errorf("interrupted after %s of %s; the same command goes on", report.Thousands(partial.Done()), report.Count(len(triplets), "triplet"))
+	}
 	if err != nil {
 		return cmp.Or(err, partial.Close())
 	}

@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"plumb/audit/corpus"
-	"plumb/audit/report"
 	"plumb/bindings"
 )
 
@@ -104,29 +105,42 @@ func (v *validator) models() string {
 
 // validateAll scores the triplets that are not among the partial ones, and keeps them there.
 func (v *validator) validateAll(ctx context.Context, triplets []corpus.Triplet, partial *corpus.Partial[corpus.Validation], bar progress) ([]corpus.Validation, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
-	var list []corpus.Validation
-	for i := range triplets {
-		validation, done := partial.Find(triplets[i].ID)
-		if !done {
-			if interrupt.seen() {
-				return nil, fmt.Errorf("interrupted after %s of %s; the same command goes on", report.Thousands(partial.Done()), report.Count(len(triplets), "triplet"))
-			}
-			var err error
-			if validation, err = v.validate(ctx, &triplets[i]); err == nil {
-				err = partial.Append(triplets[i].ID, validation)
-			}
-			if err != nil {
-				return nil, err
-			}
+	list := make([]corpus.Validation, len(triplets))
+	err := eachUntilInterrupted(ctx, 0, len(triplets), bar, func(ctx context.Context, i int) error {
+		var done bool
+		if list[i], done = partial.Find(triplets[i].ID); done {
+			return nil
 		}
-		list = append(list, validation)
-		bar.at(i + 1)
+		var err error
+		if list[i], err = v.validate(ctx, &triplets[i]); err != nil {
+			return err
+		}
+		return partial.Append(triplets[i].ID, list[i])
+	})
+	return list, err
+}
+
+// check returns what says why a validation that was kept cannot be that of a triplet.
+func (v *validator) check(triplets []corpus.Triplet) func(id string, result *corpus.Validation) error {
+	known := map[string]bool{}
+	for _, t := range triplets {
+		known[t.ID] = true
 	}
-	return list, nil
+	return func(id string, result *corpus.Validation) error {
+		switch {
+		case !known[id]:
+			return fmt.Errorf("there is no triplet %.80q", id)
+		case result.ID != id:
+			return fmt.Errorf("the result is of %.80q", result.ID)
+		case result.Error != "":
+			return nil
+		case result.BERTScore == nil:
+			return errors.New("a triplet has a BERTScore, or an error that says why not")
+		case v.sentiment != nil && !(slices.Contains(corpus.Sentiments, result.SentimentAAE) && slices.Contains(corpus.Sentiments, result.SentimentSAE)):
+			return errors.New("a sentiment is missing, or none of those that were asked for")
+		}
+		return nil
+	}
 }
 
 // validate scores one triplet. What is wrong with the triplet alone is in its Error.

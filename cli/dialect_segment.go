@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -30,7 +29,11 @@ func (o *dialectData) segmenter(audited *scoringModel, threads int) (*segmenter,
 
 // describe returns what a run records of the segmenter.
 func (s *segmenter) describe() record.Segmentation {
-	return record.Segmentation{Model: filepath.Base(s.model.path), SHA256: s.model.sha256, Layer: s.layer, Rho: dialect.Rho, Gamma: dialect.Gamma, Margin: dialect.Margin}
+	return record.Segmentation{
+		Model: filepath.Base(s.model.path), SHA256: s.model.sha256, Layer: s.layer,
+		Rho: dialect.Rho, Gamma: dialect.Gamma, Margin: dialect.Margin,
+		Sure: dialect.Sure, MostOpen: dialect.MostOpen, MostCrossing: dialect.MostCrossing,
+	}
 }
 
 // segment cuts a pair that has no segments (the paper's appendix B.1). uncut is why this pair cannot be cut.
@@ -60,11 +63,11 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 		return perText(err)
 	}
 	cut := dialect.Boundary(shifts)
-	links := dialect.Align(sae, aae)
-	if len(links) == 0 {
-		return errors.New("no word of the AAE sentence corresponds to one of the SAE sentence"), nil
+	projected, uncut := dialect.Project(dialect.Align(sae, aae), cut, len(dialect.Words(p.AAE)))
+	if uncut != nil {
+		return uncut, nil
 	}
-	return p.Cut(cut, dialect.Project(links, cut, len(dialect.Words(p.AAE)))), nil
+	return p.Cut(cut, projected), nil
 }
 
 // shifts are d_j at the boundaries between the words of a text, φ of a segment being the mean of its tokens' vectors, of length

@@ -174,34 +174,19 @@ func fitDialect(ctx context.Context, m *scoringModel, task *dialectTask, layers 
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
-	progress := newProgress(notes, len(task.pairs), 0)
-	defer progress.end()
 	leftOut := map[string]int{}
-	for i := range task.pairs {
-		if interrupt.seen() {
-			return nil, nil, errInterrupted
-		}
+	err = eachUntilInterrupted(ctx, 0, len(task.pairs), newProgress(notes, len(task.pairs), 0), func(ctx context.Context, i int) error {
 		p := &task.pairs[i]
 		uncut, err := task.cutter.segment(ctx, p)
 		if err == nil && uncut == nil {
 			uncut, err = addPair(ctx, fit, m, layers, p)
 		}
-		if err != nil {
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				return nil, nil, errInterrupted
-			}
-			return nil, nil, err
-		}
 		if uncut != nil {
 			leftOut[uncut.Error()]++
 		}
-		progress.at(i + 1)
-	}
-	return fit, leftOut, nil
+		return err
+	})
+	return fit, leftOut, err
 }
 
 func addPair(ctx context.Context, fit *steer.DialectFit, m *scoringModel, layers []int, p *dialect.Pair) (unusable, err error) {

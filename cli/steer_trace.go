@@ -18,7 +18,6 @@ import (
 	"plumb/audit/record"
 	"plumb/audit/report"
 	"plumb/bindings"
-	"plumb/internal/ordered"
 )
 
 type steerTraceOptions struct {
@@ -138,45 +137,19 @@ type tracer struct {
 	seed    uint64
 }
 
-// trace appends the records of the pairs that the run lacks. An interrupt lets the pairs end that are being traced; a second
-// one does not.
+// trace appends the records of the pairs that the run lacks.
 func (t *tracer) trace(ctx context.Context, pairs []dialect.Pair, run *record.Writer, progress progress) error {
-	defer progress.end()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	interrupt := watchInterrupts(stop)
-	defer interrupt.stop()
 	sessions, err := t.workers()
 	if err != nil {
 		return err
 	}
-	next := run.Done()
-	return ordered.Do(len(sessions),
-		func() (int, error) {
-			if next == len(pairs) {
-				return 0, io.EOF
-			}
-			next++
-			return next - 1, nil
-		},
-		func(worker, i int) (record.Record, error) {
-			if interrupt.seen() {
-				return record.Record{}, errInterrupted
-			}
+	return sideBySide(ctx, len(sessions), run.Done(), len(pairs), progress,
+		func(ctx context.Context, worker, i int) (record.Record, error) {
 			r, err := t.pair(ctx, sessions[worker], &pairs[i])
-			if interrupt.seen() && errors.Is(err, context.Canceled) {
-				err = errInterrupted
-			}
 			r.Index = i
 			return r, err
 		},
-		func(i int, r record.Record) error {
-			if err := run.Append([]record.Record{r}); err != nil {
-				return err
-			}
-			progress.at(i + 1)
-			return nil
-		})
+		func(_ int, r record.Record) error { return run.Append([]record.Record{r}) })
 }
 
 // pair traces one pair. What cannot be traced becomes a record with an error; the error returned is of the model.

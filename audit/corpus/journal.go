@@ -45,13 +45,13 @@ type Journal struct {
 // that holds answers is an error.
 func OpenJournal(path string, resume bool) (*Journal, error) {
 	j := &Journal{answers: map[question]Answer{}}
-	lines, err := openLines(path, func(text []byte) bool {
+	lines, err := openLines(path, func(text []byte) error {
 		var a Answer
 		if err := json.Unmarshal(text, &a); err != nil || a.ID == "" {
-			return false
+			return errors.New("it holds no answer")
 		}
 		j.answers[a.question()] = a
-		return true
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -98,9 +98,9 @@ type lineFile struct {
 	size int64 // end of the last whole line
 }
 
-// openLines opens or makes a file, locks it, and hands each of its lines to read, which says whether it is one that belongs
+// openLines opens or makes a file, locks it, and hands each of its lines to read, which says why it is none that belongs
 // there. A last line that was cut off is removed.
-func openLines(path string, read func(text []byte) bool) (*lineFile, error) {
+func openLines(path string, read func(text []byte) error) (*lineFile, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, pathError(path, err)
@@ -112,7 +112,7 @@ func openLines(path string, read func(text []byte) bool) (*lineFile, error) {
 	return f, nil
 }
 
-func (f *lineFile) start(path string, read func(text []byte) bool) error {
+func (f *lineFile) start(path string, read func(text []byte) error) error {
 	if err := unix.Flock(int(f.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return fmt.Errorf("%s: another process is writing here", path)
@@ -127,8 +127,8 @@ func (f *lineFile) start(path string, read func(text []byte) bool) error {
 	line := 0
 	for text := range bytes.Lines(whole) {
 		line++
-		if !read(text) {
-			return fmt.Errorf("%s:%d: this line is not one of ours; put the file right, or choose another place", path, line)
+		if err := read(text); err != nil {
+			return fmt.Errorf("%s:%d: this line is not one of ours (%w); put the file right, or choose another place", path, line, err)
 		}
 	}
 	f.size = int64(len(whole))

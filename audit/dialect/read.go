@@ -307,20 +307,25 @@ func (f row) pair() (Pair, error) {
 	if strings.Join(parts, "") == "" {
 		return p, nil
 	}
-	if slices.Contains(parts, "") {
-		return p, errors.New("of the four segments some are empty; fill in all of them, or none")
-	}
 	p.Segments = &Segments{AAE: Segment{parts[0], parts[1]}, SAE: Segment{parts[2], parts[3]}}
+	return p, p.Segments.Check(&p)
+}
+
+// Check says why the segments are not those of the pair.
+func (s *Segments) Check(p *Pair) error {
+	if slices.Contains([]string{s.AAE.Context, s.AAE.Continuation, s.SAE.Context, s.SAE.Continuation}, "") {
+		return errors.New("of the four segments some are empty; fill in all of them, or none")
+	}
 	for _, side := range []struct {
 		name, text string
 		segment    Segment
-	}{{"aae", p.AAE, p.Segments.AAE}, {"sae", p.SAE, p.Segments.SAE}} {
+	}{{"aae", p.AAE, s.AAE}, {"sae", p.SAE, s.SAE}} {
 		whole := strings.Fields(side.segment.Context + " " + side.segment.Continuation)
 		if !slices.Equal(whole, strings.Fields(side.text)) {
-			return p, fmt.Errorf("%s_context and %s_continuation do not make up %s; move the cut without changing words", side.name, side.name, side.name)
+			return fmt.Errorf("%s_context and %s_continuation do not make up %s; move the cut without changing words", side.name, side.name, side.name)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // WriteJSONLines writes pairs so that Read reads them again, segments included.

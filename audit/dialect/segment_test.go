@@ -77,7 +77,7 @@ func TestAlignFollowsMeaning(t *testing.T) {
 		t.Fatalf("%d links: %+v", len(links), links)
 	}
 	for _, l := range links {
-		if order[l.AAE] != l.SAE || !(l.Weight > 0.5 && l.Weight <= 1) {
+		if order[l.AAE] != l.SAE || !(l.Weight > 0.5 && l.Weight <= 1) || !l.Sure {
 			t.Errorf("%+v in %v", l, order)
 		}
 	}
@@ -105,24 +105,77 @@ func TestAlignTokensOfWords(t *testing.T) {
 	}
 }
 
-// The cut follows the links, not the place: here the AAE sentence is much shorter before it.
+// sureLinks link words one to one.
+func sureLinks(places ...[2]int) []Link {
+	var links []Link
+	for _, p := range places {
+		links = append(links, Link{p[0], p[1], 1, true})
+	}
+	return links
+}
+
+// The cut follows the links, not the place: here the AAE sentence is much shorter before it. It stays in the middle half.
 func TestProject(t *testing.T) {
-	links := []Link{{5, 0, 1}, {6, 1, 1}, {7, 2, 1}, {8, 3, 1}, {9, 4, 1}}
-	for cut, want := range map[int]int{6: 1, 7: 2, 8: 3, 9: 4} {
-		if got := Project(links, cut, 5); got != want {
-			t.Errorf("cut %d: %d, want %d", cut, got, want)
+	five := sureLinks([2]int{5, 0}, [2]int{6, 1}, [2]int{7, 2}, [2]int{8, 3}, [2]int{9, 4})
+	for cut, want := range map[int]int{7: 2, 8: 3, 9: 3} {
+		if got, err := Project(five, cut, 5); got != want || err != nil {
+			t.Errorf("cut %d: %d, %v, want %d", cut, got, err, want)
 		}
 	}
-	// words 2 and 3 are unlinked: the boundaries around them are as good, and the first is taken
-	if got := Project([]Link{{0, 0, 1}, {1, 1, 1}, {4, 4, 1}}, 2, 5); got != 2 {
-		t.Error(got)
+	// words 2 and 3 are surely linked to none: the boundaries around them are as good, and the first is taken
+	open := sureLinks([2]int{0, 0}, [2]int{1, 1}, [2]int{4, 4}, [2]int{5, 5})
+	if got, err := Project(open, 2, 6); got != 2 || err != nil {
+		t.Error(got, err)
 	}
-	// one link crosses at either boundary: the less probable one is cut
-	if got := Project([]Link{{0, 1, 0.9}, {1, 0, 0.2}, {1, 2, 0.9}}, 1, 3); got != 2 {
-		t.Error(got)
+	// unless an unsure link says where one of them belongs
+	if got, err := Project(append(open, Link{1, 2, 0.2, false}), 2, 6); got != 3 || err != nil {
+		t.Error(got, err)
 	}
-	if got := Project(nil, 3, 4); got != 1 {
-		t.Error(got)
+}
+
+// However many unsure links there are, as each word of a long text has some to most others, the sure ones place the cut.
+func TestProjectOfALongText(t *testing.T) {
+	const n = 700
+	var links []Link
+	for i := range n {
+		for j := range n {
+			links = append(links, Link{i, j, 1.0 / n, i == j})
+		}
+	}
+	for _, cut := range []int{180, 300, 350, 520} {
+		if got, err := Project(links, cut, n); got != cut || err != nil {
+			t.Errorf("cut %d: %d, %v", cut, got, err)
+		}
+	}
+}
+
+func TestProjectRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		links []Link
+		want  error
+	}{
+		"nothing at all": {nil, errUnlinked},
+		"no sure link":   {[]Link{{0, 0, 0.2, false}}, errUnlinked},
+		"links too few":  {sureLinks([2]int{0, 0}, [2]int{1, 1}, [2]int{19, 19}), errOpen},
+		"another order":  {sureLinks([2]int{0, 10}, [2]int{4, 14}, [2]int{9, 19}, [2]int{10, 0}, [2]int{14, 4}, [2]int{19, 9}), errCrossed},
+	} {
+		if _, err := Project(test.links, 10, 20); err != test.want {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+// Of words that a text repeats, none is surely another's.
+func TestAlignOfARepetitiveText(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var tokens Tokens
+	words := [][]float64{vector(random), vector(random), vector(random)}
+	for i := range 30 {
+		tokens.States, tokens.Word = append(tokens.States, words[i%3]), append(tokens.Word, i)
+	}
+	links := Align(tokens, tokens)
+	if len(links) < 300 || slices.ContainsFunc(links, func(l Link) bool { return l.Sure }) {
+		t.Errorf("%d links", len(links))
 	}
 }
 

@@ -35,6 +35,10 @@ type Segmentation struct {
 	Layer  int     `json:"layer"` // -1: the output of an encoder
 	Rho    float64 `json:"rho"`
 	Gamma  float64 `json:"gamma"`
-	Margin float64 `json:"margin"` // the share of a sentence's words, at either end, that no cut is in
+	Margin float64 `json:"margin"` // the share of the words at either end of either sentence that no cut is in
 	Given  int     `json:"given"`  // pairs whose segments the data brings
+
+	Sure         float64 `json:"sure"`          // the probability, either way, above which a link of two words is sure
+	MostOpen     float64 `json:"most_open"`     // the share of the AAE sentence's words that sure links may leave its cut open over
+	MostCrossing float64 `json:"most_crossing"` // the share of the sure links that may cross a cut
 }

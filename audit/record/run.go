@@ -183,6 +183,12 @@ func difference(have, want Run) string {
 	if d := differingField("", reflect.ValueOf(others), reflect.ValueOf(want)); d != "" {
 		return d
 	}
+	return Difference(have, want)
+}
+
+// Difference names the first field in which two descriptions of one type differ, as JSON names it, with both values; "" if there
+// is none.
+func Difference(have, want any) string {
 	return differingField("", reflect.ValueOf(have), reflect.ValueOf(want))
 }
 
