@@ -53,7 +53,7 @@ func TestSegmentOfALongPair(t *testing.T) {
 	long := strings.Repeat("we was going home and ", 400)
 	data := pairsFile(t, "long.jsonl", fmt.Sprintf(`{"id": "long", "aae": %q, "sae": %q}`+"\n", long+"too", strings.ReplaceAll(long, "was", "were")+"too"))
 	_, notes := mustPlumb(t, "corpus", "segment", "--threads", "1", "--model", tinyModelFile(t, tinyModel{seed: 1}), "--data", data)
-	contains(t, notes, "1 of 1 pair not cut; the first, long: ", "give the pair's contexts and continuations")
+	contains(t, notes, "1 of 1 pair not cut; the first, long: ", "take a shorter text, or cut it by a model with a longer context")
 }
 
 func TestAuditDialect(t *testing.T) {

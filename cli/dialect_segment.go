@@ -47,7 +47,7 @@ func (s *segmenter) segment(ctx context.Context, p *dialect.Pair) (uncut, err er
 	texts, err := s.embed(ctx, p.SAE, p.AAE)
 	if err != nil {
 		if uncut, err = perText(err); uncut != nil {
-			uncut = fmt.Errorf("%w; give the pair's contexts and continuations", uncut)
+			uncut = fmt.Errorf("%w; take a shorter text, or cut it by a model with a longer context (--embed-model)", uncut)
 		}
 		return uncut, err
 	}

@@ -12,6 +12,19 @@ device::device(ggml_backend_t b) : backend(b, ggml_backend_free) {
     scratch.reset(ggml_gallocr_new(ggml_backend_get_default_buffer_type(b)));
 }
 
+owned_tensor::owned_tensor(ggml_type type, const int64_t ne[GGML_MAX_DIMS], ggml_backend_buffer_type_t where)
+    : context(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/true }), ggml_free),
+      buffer(nullptr, ggml_backend_buffer_free) {
+    if (!context) {
+        throw std::bad_alloc();
+    }
+    tensor = ggml_new_tensor(context.get(), type, GGML_MAX_DIMS, ne);
+    buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(context.get(), where));
+    if (!buffer) {
+        throw std::bad_alloc();
+    }
+}
+
 static ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
     return tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
 }

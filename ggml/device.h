@@ -26,6 +26,15 @@ struct device {
     bool reads(const ggml_tensor * tensor) const; // whether the tensor's memory can be a source of its operators
 };
 
+// A tensor with memory of its own. Throws std::bad_alloc where there is none.
+struct owned_tensor {
+    owned_tensor(ggml_type type, const int64_t ne[GGML_MAX_DIMS], ggml_backend_buffer_type_t where);
+
+    std::unique_ptr<ggml_context, void (*)(ggml_context *)>               context;
+    std::unique_ptr<ggml_backend_buffer, void (*)(ggml_backend_buffer_t)> buffer;
+    ggml_tensor *                                                         tensor;
+};
+
 // The devices in use, made when first asked for.
 class devices {
   public:

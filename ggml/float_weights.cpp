@@ -49,24 +49,18 @@ void float_weights::check() const {
 
 ggml_tensor * float_weights::of(ggml_tensor * weight) {
     const std::lock_guard<std::mutex> lock(mutex);
-    copy &                            c = copies[weight];
-    if (c.tensor) {
-        return c.tensor;
+    auto                              it = copies.find(weight);
+    if (it != copies.end()) {
+        return it->second.tensor;
     }
-    c.context.reset(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/true }));
-    if (!c.context) {
-        throw std::bad_alloc();
-    }
-    ggml_tensor * t = ggml_new_tensor(c.context.get(), GGML_TYPE_F32, GGML_MAX_DIMS, weight->ne);
-    c.buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(c.context.get(), ggml_backend_cpu_buffer_type()));
-    if (!c.buffer) {
-        throw std::bad_alloc();
-    }
-    ggml_backend_buffer_set_usage(c.buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    owned_tensor  copy(GGML_TYPE_F32, weight->ne, ggml_backend_cpu_buffer_type());
+    ggml_tensor * t = copy.tensor;
+    ggml_backend_buffer_set_usage(copy.buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     ggml_set_name(t, weight->name);
     t->src[0] = weight;
     ggml_get_type_traits(weight->type)->to_float(weight->data, (float *) t->data, ggml_nelements(weight));
-    return c.tensor = t;
+    copies.emplace(weight, std::move(copy));
+    return t;
 }
 
 } // namespace plumb

@@ -7,11 +7,9 @@
 
 #pragma once
 
-#include "ggml-backend.h"
-#include "ggml.h"
+#include "device.h"
 
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -33,18 +31,11 @@ class float_weights {
     void check() const;
 
   private:
-    struct copy {
-        std::unique_ptr<ggml_context, void (*)(ggml_context *)>               context{ nullptr, ggml_free };
-        std::unique_ptr<ggml_backend_buffer, void (*)(ggml_backend_buffer_t)> buffer{ nullptr,
-                                                                                      ggml_backend_buffer_free };
-        ggml_tensor *                                                         tensor = nullptr;
-    };
-
     ggml_tensor * of(ggml_tensor * weight);
 
-    std::mutex                                    mutex;
-    std::unordered_map<const ggml_tensor *, copy> copies;
-    std::atomic<bool>                             out_of_memory{ false };
+    std::mutex mutex;
+    std::unordered_map<const ggml_tensor *, owned_tensor> copies;
+    std::atomic<bool> out_of_memory{ false };
 };
 
 } // namespace plumb

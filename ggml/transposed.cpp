@@ -123,18 +123,9 @@ ggml_tensor * transposed_weights::of(device & where, ggml_tensor * weight) {
             return it->second.tensor;
         }
     }
-    copy c;
-    c.context.reset(ggml_init({ ggml_tensor_overhead(), nullptr, /*no_alloc =*/true }));
-    if (!c.context) {
-        throw std::bad_alloc();
-    }
-    c.tensor =
-        ggml_new_tensor_4d(c.context.get(), GGML_TYPE_F32, weight->ne[1], weight->ne[0], weight->ne[2], weight->ne[3]);
+    const int64_t ne[] = { weight->ne[1], weight->ne[0], weight->ne[2], weight->ne[3] };
+    owned_tensor  c(GGML_TYPE_F32, ne, ggml_backend_get_default_buffer_type(where.backend.get()));
     ggml_format_name(c.tensor, "%s (transposed)", weight->name);
-    c.buffer.reset(ggml_backend_alloc_ctx_tensors(c.context.get(), where.backend.get()));
-    if (!c.buffer) {
-        throw std::bad_alloc();
-    }
     fill(where, weight, c.tensor);
 
     ggml_tensor * result = c.tensor;

@@ -29,20 +29,13 @@ class transposed_weights {
     size_t size() const { return kept_size; }
 
   private:
-    struct copy {
-        std::unique_ptr<ggml_context, void (*)(ggml_context *)>               context{ nullptr, ggml_free };
-        std::unique_ptr<ggml_backend_buffer, void (*)(ggml_backend_buffer_t)> buffer{ nullptr,
-                                                                                      ggml_backend_buffer_free };
-        ggml_tensor *                                                         tensor = nullptr;
-    };
-
     void fill(device & where, ggml_tensor * weight, ggml_tensor * to);
 
     size_t                                        budget;
     int32_t                                       n_threads;
     size_t                                        kept_size = 0;
-    std::unordered_map<const ggml_tensor *, copy> kept;
-    std::unordered_map<const ggml_tensor *, copy> passing; // over the budget
+    std::unordered_map<const ggml_tensor *, owned_tensor> kept;
+    std::unordered_map<const ggml_tensor *, owned_tensor> passing; // over the budget
 };
 
 } // namespace plumb
