@@ -263,6 +263,20 @@ func TestDialectSteering(t *testing.T) {
 	if steered.Steering == nil || steered.Steering.Strength != 0.5 || steered.Dialect.Split != dialect.SplitEvaluation {
 		t.Errorf("%+v", steered)
 	}
+	// The instruction chooses nothing, so that it is tried on the pairs reported alone: a part of the others, in their order.
+	prompted, instructed := readRun(t, filepath.Join(sweep, "prompt"))
+	_, steeredItems := readRun(t, filepath.Join(sweep, "multi-0.5"))
+	if !prompted.Dialect.ReportedOnly || len(instructed) == 0 || len(instructed) >= len(steeredItems) {
+		t.Errorf("%+v: %d items of %d", prompted.Dialect, len(instructed), len(steeredItems))
+	}
+	for at, i := 0, 0; i < len(instructed); at++ {
+		if at == len(steeredItems) {
+			t.Fatalf("%s is not among the steered runs' items", instructed[i].ID)
+		}
+		if steeredItems[at].ID == instructed[i].ID {
+			i++
+		}
+	}
 	// All strengths are scored together; each alone gives the same, and a sweep that was cut goes on to the same bytes.
 	alone := newRun(t)
 	mustPlumb(t, auditDialect(model, alone, "--sample", "8", "--steer", fitted, "--alpha", "0.5")...)
@@ -604,7 +618,7 @@ func TestDialectSweepGoesOnFromAnAudit(t *testing.T) {
 	mustPlumb(t, auditDialect(model, base, "--data", data, "--split", "evaluation", "--wording", "best")...)
 	audited := readFile(t, filepath.Join(base, record.ItemsFile))
 	_, notes := mustPlumb(t, append(sweep(after), "--resume")...)
-	contains(t, notes, "going on after 21 of 84 items") // of all four runs
+	contains(t, notes, "going on after 21 of 77 items") // of all four runs: one of the three pairs is not asked with the instruction
 	if !bytes.Equal(audited, readFile(t, filepath.Join(base, record.ItemsFile))) {
 		t.Error("the audit's items changed")
 	}

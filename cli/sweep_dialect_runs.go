@@ -56,8 +56,17 @@ func (s *sweeper) close() {
 type sweepRun struct {
 	dir         string
 	steering    *intervention // nil: the model as it is
-	instruction string
+	instruction string        // with one, of the reported pairs alone: nothing is chosen by it
 	writer      *record.Writer
+	items       int
+}
+
+// ask has the task ask what a run asks, of the pairs that it is of. all are the sweep's.
+func (t *dialectTask) ask(r *sweepRun, all []dialect.Pair) {
+	t.asking.Instruction, t.pairs, t.at = r.instruction, all, -1
+	if r.instruction != "" {
+		t.pairs = dialect.Reported(all)
+	}
 }
 
 // audit makes the runs, or goes on with them.
@@ -73,10 +82,13 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun) (err error) {
 			}
 		}
 	}()
-	n := s.task.items()
+	all, n := s.task.pairs, 0
 	for i := range runs {
-		s.task.asking.Instruction = runs[i].instruction
+		s.task.ask(&runs[i], all)
 		run := s.task.describe()
+		run.Dialect.ReportedOnly = runs[i].instruction != ""
+		runs[i].items = run.Items
+		n += run.Items
 		s.model.describe(&run, s.session)
 		if runs[i].steering != nil {
 			run.Steering = runs[i].steering.recorded
@@ -85,10 +97,10 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun) (err error) {
 			return err
 		}
 	}
-	if done := doneOf(runs); done > 0 && done < n*len(runs) {
-		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Count(n*len(runs), "item"))
+	if done := doneOf(runs); done > 0 && done < n {
+		fmt.Fprintf(s.notes, "plumb: %s: going on after %s of %s\n", filepath.Base(filepath.Dir(runs[0].dir)), report.Thousands(done), report.Count(n, "item"))
 	}
-	progress := newProgress(s.notes, n*len(runs), doneOf(runs))
+	progress := newProgress(s.notes, n, doneOf(runs))
 	tell := func() { progress.at(doneOf(runs)) }
 	// those that ask the same are scored together, a batch under all steerings
 	for rest := runs; len(rest) > 0 && err == nil; {
@@ -96,13 +108,13 @@ func (s *sweeper) audit(ctx context.Context, runs []sweepRun) (err error) {
 		for same < len(rest) && rest[same].instruction == rest[0].instruction {
 			same++
 		}
-		s.task.asking.Instruction, s.task.at = rest[0].instruction, -1
-		err = s.score(ctx, rest[:same], n, tell)
+		s.task.ask(&rest[0], all)
+		err = s.score(ctx, rest[:same], tell)
 		rest = rest[same:]
 	}
 	progress.end()
 	if errors.Is(err, errInterrupted) {
-		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Count(n*len(runs), "item"))
+		return fmt.Errorf("interrupted after %s of %s; the same command with --resume goes on", report.Thousands(doneOf(runs)), report.Count(n, "item"))
 	}
 	return err
 }
@@ -117,7 +129,8 @@ func doneOf(runs []sweepRun) int {
 
 // score scores what any of the runs lacks. A batch that was cut between two runs is scored for all that are not complete again,
 // so that the sweep ends in the bytes of one that was not cut. All of the runs ask the same; tell is called after each batch.
-func (s *sweeper) score(ctx context.Context, runs []sweepRun, n int, tell func()) error {
+func (s *sweeper) score(ctx context.Context, runs []sweepRun, tell func()) error {
+	n := runs[0].items
 	at := n
 	var unfinished []sweepRun
 	var sets [][]bindings.Steering

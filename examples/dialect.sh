@@ -9,7 +9,7 @@
 #
 # MODEL is a GGUF file or a short name. REDIAL is a file of lines with a task's name, an SAE prompt and its AAE rewrite, with
 # tabs between them. Everything goes into OUT. An OPTION goes to every command, such as --threads 1. Of the pairs, 16 are
-# traced, 64 fitted on and 64 (of the built-in ones 44) audited; BETAS, 0,0.2,0.4 if it is not set, are the strengths, in
+# traced, 64 fitted on and 64 (of the built-in ones 30) audited; BETAS, 0,0.2,0.4 if it is not set, are the strengths, in
 # units of the residual stream's norm. What was cut is taken up by the same command.
 set -euo pipefail
 
@@ -31,7 +31,7 @@ sequence() {
 
 mkdir -p "$out"
 echo '== Built-in triplets'
-sequence "$out/builtin" 16/64/44 "$@"
+sequence "$out/builtin" 16/64/30 "$@"
 
 echo '== ReDial'
 if [ ! -f "$out/redial.jsonl" ]; then

@@ -143,18 +143,23 @@ func choosingID(id string) bool {
 	return hash.Sum32()>>8%4 == 0
 }
 
-// CheckSweepable refuses pairs of which none would be left to choose a strength on, or none to report.
-func CheckSweepable(pairs []Pair) error {
-	choosing := 0
-	for i := range pairs {
-		if choosingID(pairs[i].ID) {
-			choosing++
+// Reported are the pairs of a sweep that its strength is not chosen on.
+func Reported(pairs []Pair) []Pair {
+	var reported []Pair
+	for _, p := range pairs {
+		if !choosingID(p.ID) {
+			reported = append(reported, p)
 		}
 	}
-	switch choosing {
-	case 0:
-		return fmt.Errorf("a sweep chooses its strength on a quarter of the pairs, which none of these %d is in; give more data", len(pairs))
+	return reported
+}
+
+// CheckSweepable refuses pairs of which none would be left to choose a strength on, or none to report.
+func CheckSweepable(pairs []Pair) error {
+	switch len(Reported(pairs)) {
 	case len(pairs):
+		return fmt.Errorf("a sweep chooses its strength on a quarter of the pairs, which none of these %d is in; give more data", len(pairs))
+	case 0:
 		return fmt.Errorf("a sweep reports on three quarters of the pairs, which none of these %d is in; give more data", len(pairs))
 	}
 	return nil
@@ -189,13 +194,13 @@ func NewSweep(runs SweepRuns, draws int, unmasked bool) (*Sweep, error) {
 		if steering := r.Run.Steering; steering != nil {
 			out.Layers = steering.Layers
 		}
-		s.Choosing, s.Pairs = len(choosing), len(reported)
 		return out, nil
 	}
 	base, err := row(runs.Base)
 	if err != nil {
 		return nil, err
 	}
+	s.Choosing, s.Pairs = base.choose.Pairs, base.Summary.Pairs
 	s.Multi, s.Single = []SweepRow{base}, []SweepRow{base}
 	for _, part := range []struct {
 		dirs []string

@@ -11,12 +11,13 @@ type Dialect struct {
 	Lexicon      DataFile     `json:"lexicon"`
 	Masked       []string     `json:"masked"` // slurs of the lexicon, which reports mask
 	Segmentation Segmentation `json:"segmentation"`
-	Split        string       `json:"split"`                 // the part of the data that is used: "all", "tracing", "direction", "evaluation"
-	SplitSeed    uint64       `json:"split_seed"`            // 0 if all of it is
-	SplitSizes   string       `json:"split_sizes,omitempty"` // tracing/direction/evaluation, if they were asked for
-	Wordings     []string     `json:"wordings"`              // of the forced choice
-	Instruction  string       `json:"instruction"`           // that stands before every prompt; empty: none
-	Noise        float64      `json:"noise,omitempty"`       // of a causal trace: σ over the embeddings' standard deviation
+	Split        string       `json:"split"`                   // the part of the data that is used: "all", "tracing", "direction", "evaluation"
+	SplitSeed    uint64       `json:"split_seed"`              // 0 if all of it is
+	SplitSizes   string       `json:"split_sizes,omitempty"`   // tracing/direction/evaluation, if they were asked for
+	Wordings     []string     `json:"wordings"`                // of the forced choice
+	Instruction  string       `json:"instruction"`             // that stands before every prompt; empty: none
+	ReportedOnly bool         `json:"reported_only,omitempty"` // of a sweep's pairs, without those that its strength is chosen on
+	Noise        float64      `json:"noise,omitempty"`         // of a causal trace: σ over the embeddings' standard deviation
 }
 
 // Trace is what restoring single states of a corrupted run does to b_AAE, the preference of the AAE continuation after the
