@@ -33,9 +33,9 @@ class float_weights {
   private:
     ggml_tensor * of(ggml_tensor * weight);
 
-    std::mutex mutex;
+    std::mutex                                            mutex;
     std::unordered_map<const ggml_tensor *, owned_tensor> copies;
-    std::atomic<bool> out_of_memory{ false };
+    std::atomic<bool>                                     out_of_memory{ false };
 };
 
 } // namespace plumb

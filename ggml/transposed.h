@@ -31,9 +31,9 @@ class transposed_weights {
   private:
     void fill(device & where, ggml_tensor * weight, ggml_tensor * to);
 
-    size_t                                        budget;
-    int32_t                                       n_threads;
-    size_t                                        kept_size = 0;
+    size_t                                                budget;
+    int32_t                                               n_threads;
+    size_t                                                kept_size = 0;
     std::unordered_map<const ggml_tensor *, owned_tensor> kept;
     std::unordered_map<const ggml_tensor *, owned_tensor> passing; // over the budget
 };
