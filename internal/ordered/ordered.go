@@ -11,7 +11,12 @@ import (
 // and then io.EOF; it and take are called from one goroutine, never at the same time, and at most one job is taken from next
 // that no worker has begun. An error of next ends Do once the jobs before it are taken. One of work or take ends it at once,
 // but for jobs that were begun: those end, and are not taken. The error returned is the first in the jobs' order.
+//
+// With one worker nothing runs beside anything else, so that next and take may use what work uses.
 func Do[Job, Result any](workers int, next func() (Job, error), work func(worker int, job Job) (Result, error), take func(Job, Result) error) error {
+	if workers == 1 {
+		return oneByOne(next, func(job Job) (Result, error) { return work(0, job) }, take)
+	}
 	type task struct {
 		job    Job
 		result Result
@@ -55,6 +60,25 @@ func Do[Job, Result any](workers int, next func() (Job, error), work func(worker
 			return first.err
 		}
 		if err := take(first.job, first.result); err != nil {
+			return err
+		}
+	}
+}
+
+func oneByOne[Job, Result any](next func() (Job, error), work func(Job) (Result, error), take func(Job, Result) error) error {
+	for {
+		job, err := next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		result, err := work(job)
+		if err != nil {
+			return err
+		}
+		if err := take(job, result); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -65,6 +66,26 @@ func TestDoGivesAWorkerOneJobAtATime(t *testing.T) {
 	}
 }
 
+// Not even next runs beside the one worker: what it uses is not locked (the race detector would tell).
+func TestDoWithOneWorkerIsOneByOne(t *testing.T) {
+	var steps []string
+	numbers := upTo(2, io.EOF)
+	step := func(name string) { steps = append(steps, name) }
+	err := Do(1, func() (int, error) {
+		step("next")
+		return numbers()
+	}, func(int, int) (int, error) {
+		step("work")
+		return 0, nil
+	}, func(int, int) error {
+		step("take")
+		return nil
+	})
+	if want := []string{"next", "work", "take", "next", "work", "take", "next"}; err != nil || !slices.Equal(steps, want) {
+		t.Errorf("%v, %v", steps, err)
+	}
+}
+
 func TestDoEndsWithTheFirstError(t *testing.T) {
 	stop, broken, full := errors.New("stop"), errors.New("broken"), errors.New("full")
 	tests := []struct {
@@ -78,10 +99,11 @@ func TestDoEndsWithTheFirstError(t *testing.T) {
 		{"take", io.EOF, nil, full, full, 7, 20},
 		{"work before next", stop, broken, nil, broken, 7, 9},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		test, workers := tests[i/2], 1+2*(i%2)
+		t.Run(fmt.Sprintf("%s, workers: %d", test.name, workers), func(t *testing.T) {
 			taken := 0
-			err := Do(3, upTo(test.among, test.end), func(_, job int) (int, error) {
+			err := Do(workers, upTo(test.among, test.end), func(_, job int) (int, error) {
 				sleepy(job)
 				if job == 7 {
 					return 0, test.work
