@@ -44,8 +44,8 @@ Runs of plumb audit dialect, of one model or of several, are put side by side, w
 One steered run is printed in detail, several as one table; --json, --csv, --markdown and --html have everything. A
 run of another model starts over: it is the base of the runs after it, and the table has the rows of both models.
 
-The runs of a comparison must be of the same model and data. A steered run may have fewer items than its base, such as
-a held-out half; those are compared. It may differ in its steering or in its prompt, not in both.
+The runs of a comparison must be of the same data, and a steered run of its base's model. It may have fewer items than its
+base, such as a held-out half; those are compared. It may differ in its steering or in its prompt, not in both.
 
 EXIT STATUS
    0  the runs were compared

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -121,6 +122,7 @@ func runCorpusSegment(ctx context.Context, options *corpusSegmentOptions, out, n
 	if err := corpus.WriteFile(options.out, func(w io.Writer) error { return dialect.WriteJSONLines(w, task.pairs) }); err != nil {
 		return err
 	}
+	fmt.Fprintf(notes, "plumb: %s: %s of %s with contexts and continuations\n", options.out, report.Thousands(len(task.pairs)-len(uncut)), report.Count(len(task.pairs), "pair"))
 	return partial.Remove()
 }
 
@@ -162,10 +164,11 @@ func (o *corpusSegmentOptions) partial(task *dialectTask, cutter *segmenter) (*c
 	})
 }
 
-// keeps is whether the output is a plain file, or will be one.
+// keeps is whether the output is a file that is to be new, and not a device or a pipe, such as /dev/stdout.
 func (o *corpusSegmentOptions) keeps() bool {
 	info, err := os.Lstat(o.out)
-	return o.out != "" && (err != nil || info.Mode().IsRegular())
+	stream := strings.HasPrefix(o.out, "/dev/") || err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeDevice|os.ModeSocket) != 0
+	return o.out != "" && !stream
 }
 
 // segmentAll cuts the pairs that are not among the partial ones, and keeps them there. uncut says of each pair that cannot be cut

@@ -65,12 +65,13 @@ func TestWordsOfEncoders(t *testing.T) {
 	}
 }
 
-// An encoder cuts pairs where it is asked to, and a run says which it was.
+// An encoder cuts pairs where it is asked to, and a run says which it was. This one, which is random, finds only equal words to
+// correspond.
 func TestEncoderCutsPairs(t *testing.T) {
 	ownCache(t)
 	encoder := referenceFile("encoder_bert.gguf")
 	pairs := testFile(t, "p.jsonl", `{"id":"same","aae":"I was going to call you later","sae":"I was going to call you later"}
-{"id":"emoji","aae":"😂 she   be workin ☕","sae":"She is always working, ☕ naïve!"}
+{"id":"emoji","aae":"😂 she   be workin ☕ naïve!","sae":"😂 she be workin ☕ naïve!"}
 {"id":"word","aae":"yeah","sae":"yes it is"}
 {"id":"long","aae":"`+strings.Repeat("she be workin ", 40)+`","sae":"she works and works"}
 `)

@@ -202,8 +202,13 @@ func (m *scoringModel) scoreQuestions(ctx context.Context, i, n int, next func(i
 	if err != nil {
 		return err
 	}
-	queue := questions{tokens: &m.tokens, session: m.session, next: next, at: i, n: n}
-	return ordered.Do(len(sessions),
+	queue := questions{tokens: &m.tokens, session: m.session, at: i, n: n, next: func(i int) (question, error) {
+		if interrupt.seen() {
+			return question{}, errInterrupted
+		}
+		return next(i)
+	}}
+	err = ordered.Do(len(sessions),
 		func() ([]waiting, error) {
 			group, err := queue.group()
 			if err == nil && len(group) == 0 {
@@ -222,6 +227,10 @@ func (m *scoringModel) scoreQuestions(ctx context.Context, i, n int, next func(i
 			return scores, err
 		},
 		put)
+	if err == nil && interrupt.seen() {
+		return errInterrupted // in the last batch: what would come next does not begin
+	}
+	return err
 }
 
 // score takes questions up to the n-th, from the first that the run lacks on.

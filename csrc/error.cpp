@@ -74,7 +74,7 @@ plumb_status report_exception(plumb_error * error) noexcept {
         set_error(error, f.status, f.what());
         return f.status;
     } catch (const std::bad_alloc &) {
-        set_error(error, PLUMB_OUT_OF_MEMORY, "not enough memory");
+        set_error(error, PLUMB_OUT_OF_MEMORY, "not enough memory; free some, or take fewer threads or a smaller model");
         return PLUMB_OUT_OF_MEMORY;
     } catch (const std::exception & e) {
         set_error(error, PLUMB_ERROR, e.what());

@@ -277,10 +277,11 @@ plumb_model * plumb_model_open(const char * path, const plumb_model_params * par
 
         llama_model * llama = llama_model_load_from_file(path, lp);
         if (!llama) {
-            const std::string why = plumb::take_logged_error();
-            fail(status_of_load_error(why),
-                 "%s: llama.cpp cannot load it: %s; check the file, or take another conversion of the model", path,
-                 why.empty() ? "no reason given" : why.c_str());
+            const std::string  why    = plumb::take_logged_error();
+            const plumb_status status = status_of_load_error(why);
+            fail(status, "%s: llama.cpp cannot load it: %s; %s", path, why.empty() ? "no reason given" : why.c_str(),
+                 status == PLUMB_OUT_OF_MEMORY ? "free some memory, or take a smaller model"
+                                               : "check the file, or take another conversion of the model");
         }
         model          = wrap(llama, true, p.n_threads);
         model->devices = describe(devices, p, llama_model_n_layer(llama));
@@ -380,10 +381,11 @@ llama_context * plumb::new_context(llama_model * model, const llama_context_para
     take_logged_error();
     llama_context * context = llama_init_from_model(model, params);
     if (!context) {
-        const std::string why = take_logged_error();
-        fail(why.find("alloc") != std::string::npos ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR,
-             "llama.cpp cannot make a context of %u tokens%s: %s", params.n_ctx, purpose,
-             why.empty() ? "no reason given" : why.c_str());
+        const std::string why    = take_logged_error();
+        const bool        memory = why.find("alloc") != std::string::npos;
+        fail(memory ? PLUMB_OUT_OF_MEMORY : PLUMB_ERROR, "llama.cpp cannot make a context of %u tokens%s: %s%s",
+             params.n_ctx, purpose, why.empty() ? "no reason given" : why.c_str(),
+             memory ? "; free some memory, or take fewer threads or a smaller model" : "");
     }
     return context;
 }

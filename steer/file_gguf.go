@@ -35,7 +35,7 @@ func (f *File) ControlVector() error {
 	case f.Operator == Project:
 		return errors.New("it holds projection axes, which llama.cpp would add instead")
 	case len(f.Layers) > 0 && f.Layers[0].Layer == 0:
-		return errors.New("it has a direction at layer 0, where llama.cpp applies no control vector")
+		return errors.New("it has a direction at layer 0, where llama.cpp applies no control vector; steer by the file itself, or fit other layers")
 	case slices.Contains(withoutControlVectors, f.Model.Architecture):
 		return fmt.Errorf("llama.cpp ignores control vectors on the architecture %s", f.Model.Architecture)
 	}

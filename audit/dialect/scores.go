@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"plumb/audit/metric"
 	"plumb/audit/record"
@@ -42,7 +43,7 @@ type Scores struct {
 	// After[context][continuation].
 	After   Sides[Sides[Likelihood]]
 	Choices Sides[map[Wording]Choice]
-	// The labels that the model gives the sentences; empty where it gave none.
+	// The labels that the model gives the sentences; empty where it gave none, or none is likelier than all others.
 	LabelAAE, LabelSAE, LabelBack record.Role
 
 	// The texts, for examples; empty in a copy without texts.
@@ -164,13 +165,15 @@ func (s *Scores) add(r *record.Record) error {
 		}
 		(*of)[Wording(r.Category)] = choice
 	case TaskSentiment:
-		best := 0
-		for i, o := range r.Options {
-			if o.Sum/float64(o.Tokens) > r.Options[best].Sum/float64(r.Options[best].Tokens) {
-				best = i
+		best, label := math.Inf(-1), record.Role("") // none if two are equally likely
+		for _, o := range r.Options {
+			switch mean := o.Sum / float64(o.Tokens); {
+			case mean > best:
+				best, label = mean, o.Role
+			case mean == best:
+				label = ""
 			}
 		}
-		label := r.Options[best].Role
 		switch r.Condition {
 		case AAE:
 			s.LabelAAE = label

@@ -367,3 +367,19 @@ func TestLayerEffects(t *testing.T) {
 		t.Errorf("%+v", none)
 	}
 }
+
+func TestEquallyLikelySentimentsAreNone(t *testing.T) {
+	for _, test := range []struct {
+		means [3]float64
+		want  record.Role
+	}{{[3]float64{-1, -2, -3}, Positive}, {[3]float64{-2, -1, -1}, ""}, {[3]float64{-2, -2, -1}, Neutral}} {
+		r := record.Record{Task: TaskSentiment, Condition: SAE}
+		for i, role := range []record.Role{Positive, Negative, Neutral} {
+			r.Options = append(r.Options, record.Option{Role: role, Sum: test.means[i], Tokens: 1})
+		}
+		var s Scores
+		if err := s.add(&r); err != nil || s.LabelSAE != test.want {
+			t.Errorf("%v: %q, want %q; %v", test.means, s.LabelSAE, test.want, err)
+		}
+	}
+}

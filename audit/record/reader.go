@@ -76,6 +76,9 @@ func readRun(dir string) (Run, []byte, error) {
 		if _, dirErr := os.Stat(dir); dirErr == nil && errors.Is(err, fs.ErrNotExist) {
 			return Run{}, nil, fmt.Errorf("%s is not a run directory: it has no %s; name the directory that an audit kept its run in", dir, RunFile)
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return Run{}, nil, fmt.Errorf("%w; name the directory that an audit kept its run in", err)
+		}
 		return Run{}, nil, err
 	}
 	run, err := decodeRun(data)
