@@ -124,17 +124,6 @@ func (m *Model) Info() ModelInfo {
 	}
 }
 
-// Workers returns how many sessions, that share the model's threads, do most side by side. Threads that compute one graph wait
-// for each other after every node, which for a small model is a good part of the time; a larger one's contexts would take too
-// much memory, and a GPU computes one graph at a time.
-func (m *Model) Workers() int {
-	info := m.Info()
-	if !info.AsFloats || info.Devices != "CPU" {
-		return 1
-	}
-	return min(info.Threads, 4)
-}
-
 // Metadata returns the value of a GGUF key as text; ok is false where the file has no such key.
 func (m *Model) Metadata(key string) (value string, ok bool) {
 	k := C.CString(key)

@@ -41,6 +41,34 @@ func (m *Model) NewSession(opts SessionOptions) (*Session, error) {
 	return &Session{c: c, model: m}, nil
 }
 
+// Workers returns how many sessions, that share the model's threads, do most side by side. Threads that compute one graph wait
+// for each other after every node, which for a small model is a good part of the time; a larger one's contexts would take too
+// much memory, and a GPU computes one graph at a time.
+func (m *Model) Workers() int {
+	info := m.Info()
+	if !info.AsFloats || info.Devices != "CPU" {
+		return 1
+	}
+	return min(info.Threads, 4)
+}
+
+// NewWorkers makes as many sessions as Workers says, each with its part of the threads, in place of opts'.
+func (m *Model) NewWorkers(opts SessionOptions) ([]*Session, error) {
+	var sessions []*Session
+	for i, n := 0, m.Workers(); i < n; i++ {
+		opts.Threads = (m.Info().Threads + i) / n // they add up to all
+		session, err := m.NewSession(opts)
+		if err != nil {
+			for _, s := range sessions {
+				s.Close()
+			}
+			return nil, err
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions, nil
+}
+
 // Close frees the session.
 func (s *Session) Close() {
 	C.plumb_session_free(s.c)

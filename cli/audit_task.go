@@ -53,9 +53,14 @@ func (t *auditTask) score(ctx context.Context, m *scoringModel, steering *interv
 	return err
 }
 
-// scoringSession makes a session that scores as the self-test found to be right, with so many threads, or with 0 the model's.
-func (m *openedModel) scoringSession(threads int) (*bindings.Session, error) {
-	session, err := m.NewSession(bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches, Threads: threads})
+// scoringOptions are those of sessions that score as the self-test found to be right.
+func (m *openedModel) scoringOptions() bindings.SessionOptions {
+	return bindings.SessionOptions{NoTrie: !m.selfTest.TrieMatches}
+}
+
+// scoringSession makes such a session, with all threads.
+func (m *openedModel) scoringSession() (*bindings.Session, error) {
+	session, err := m.NewSession(m.scoringOptions())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.path, err)
 	}
@@ -72,16 +77,14 @@ type scoringModel struct {
 
 // workers are the sessions that do most side by side, made when they are first asked for.
 func (m *scoringModel) workers() ([]*bindings.Session, error) {
-	n, threads := m.model.Workers(), m.model.Info().Threads
-	if n == 1 {
+	if m.model.Workers() == 1 {
 		return []*bindings.Session{m.session}, nil
 	}
-	for i := len(m.side); i < n; i++ {
-		session, err := m.model.scoringSession((threads + i) / n) // they add up to all
-		if err != nil {
-			return nil, err
+	if m.side == nil {
+		var err error
+		if m.side, err = m.model.NewWorkers(m.model.scoringOptions()); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.model.path, err)
 		}
-		m.side = append(m.side, session)
 	}
 	return m.side, nil
 }
@@ -93,7 +96,7 @@ func (o *modelOptions) openScoring(chat bool) (*scoringModel, error) {
 		return nil, err
 	}
 	s := &scoringModel{model: model}
-	if s.session, err = model.scoringSession(0); err == nil {
+	if s.session, err = model.scoringSession(); err == nil {
 		s.tokens, err = model.tokenizer(s.session.Layout().Context, chat)
 	}
 	if err != nil {

@@ -140,8 +140,7 @@ type askedOfSegment struct {
 	Files        []record.DataFile   `json:"files"`
 }
 
-// partial opens what a cut run left beside the output. Nothing is kept where that is no plain file: beside a link such as
-// /dev/stdout is no place of the user's.
+// partial opens what a cut run left beside the output. Nothing is kept beside a device or a pipe.
 func (o *corpusSegmentOptions) partial(task *dialectTask, cutter *segmenter) (*corpus.Partial[cutPair], error) {
 	if !o.keeps() {
 		return &corpus.Partial[cutPair]{}, nil

@@ -44,7 +44,7 @@ func (o *corpusValidateOptions) openInto(v *validator) error {
 		if v.model, err = o.modelOptions.open(bindings.ModelOptions{}); err != nil {
 			return err
 		}
-		if v.session, err = v.model.scoringSession(0); err != nil {
+		if v.session, err = v.model.scoringSession(); err != nil {
 			return err
 		}
 	}

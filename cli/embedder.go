@@ -55,7 +55,7 @@ func (m *openedModel) embedder() (*embedder, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	session, err := m.scoringSession(0)
+	session, err := m.scoringSession()
 	if err != nil {
 		return nil, err
 	}

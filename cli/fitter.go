@@ -55,7 +55,7 @@ func (f *fitter) passes() int {
 func (f *fitter) open() error {
 	var err error
 	if f.wantsActivations() {
-		if f.session, err = f.model.scoringSession(0); err != nil {
+		if f.session, err = f.model.scoringSession(); err != nil {
 			return err
 		}
 	}

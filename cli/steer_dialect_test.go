@@ -29,7 +29,7 @@ func openTiny(t *testing.T, seed uint64) (*openedModel, *bindings.Session, token
 		t.Fatal(err)
 	}
 	t.Cleanup(model.Close)
-	session, err := model.scoringSession(0)
+	session, err := model.scoringSession()
 	if err != nil {
 		t.Fatal(err)
 	}

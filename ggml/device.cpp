@@ -29,6 +29,11 @@ static ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
     return tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
 }
 
+bool is_in_host_memory(const ggml_tensor * tensor) {
+    const ggml_backend_buffer_t buffer = buffer_of(tensor);
+    return buffer && ggml_backend_buffer_is_host(buffer);
+}
+
 bool device::reads(const ggml_tensor * tensor) const {
     return ggml_backend_supports_buft(backend.get(), ggml_backend_buffer_get_type(buffer_of(tensor)));
 }

@@ -26,6 +26,9 @@ struct device {
     bool reads(const ggml_tensor * tensor) const; // whether the tensor's memory can be a source of its operators
 };
 
+// Whether the tensor, or what it is a view of, is in host memory.
+bool is_in_host_memory(const ggml_tensor * tensor);
+
 // A tensor with memory of its own. Throws std::bad_alloc where there is none.
 struct owned_tensor {
     owned_tensor(ggml_type type, const int64_t ne[GGML_MAX_DIMS], ggml_backend_buffer_type_t where);

@@ -1,5 +1,6 @@
 #include "exact_gelu.h"
 
+#include "device.h"
 #include "vector_exp.h"
 
 #include "ggml-backend.h"
@@ -89,10 +90,8 @@ const std::array<parameters, n_kinds> & custom_parameters() {
     return made;
 }
 
-bool is_in_host_memory(const ggml_tensor * t) {
-    const ggml_tensor * owner = t->view_src ? t->view_src : t;
-    return t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float) && owner->buffer &&
-           ggml_backend_buffer_is_host(owner->buffer);
+bool is_floats_in_host_memory(const ggml_tensor * t) {
+    return t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float) && is_in_host_memory(t);
 }
 
 } // namespace
@@ -109,8 +108,9 @@ bool reads_gelu_table(ggml_op op, const int32_t * op_params) {
 }
 
 void compute_gelu_exactly(ggml_tensor * node) {
-    const bool on_cpu = reads_gelu_table(node->op, node->op_params) && is_in_host_memory(node) &&
-                        is_in_host_memory(node->src[0]) && (!node->src[1] || is_in_host_memory(node->src[1]));
+    const bool on_cpu = reads_gelu_table(node->op, node->op_params) && is_floats_in_host_memory(node) &&
+                        is_floats_in_host_memory(node->src[0]) &&
+                        (!node->src[1] || is_floats_in_host_memory(node->src[1]));
     if (on_cpu) {
         memcpy(node->op_params, custom_parameters()[kind_of(node->op, node->op_params)].data(), sizeof node->op_params);
         node->op = GGML_OP_CUSTOM;

@@ -1,20 +1,16 @@
 #include "float_weights.h"
 
+#include "transposed.h"
+
 #include <new>
 
 namespace plumb {
 
 namespace {
 
-bool is_in_host_memory(const ggml_tensor * t) {
-    const ggml_tensor * owner = t->view_src ? t->view_src : t;
-    return owner->buffer && ggml_backend_buffer_is_host(owner->buffer);
-}
-
 bool is_rounding_weight(const ggml_tensor * t) {
-    return t->op == GGML_OP_NONE && t->type != GGML_TYPE_F32 && ggml_get_type_traits(t->type)->to_float && t->buffer &&
-           ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS && is_in_host_memory(t) &&
-           ggml_is_contiguous(t);
+    return t->op == GGML_OP_NONE && t->type != GGML_TYPE_F32 && ggml_get_type_traits(t->type)->to_float &&
+           transposed_weights::is_weight(t) && is_in_host_memory(t) && ggml_is_contiguous(t);
 }
 
 bool is_product(const ggml_tensor * t) {

@@ -62,13 +62,9 @@ func newBench(path string) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{path: path, model: model, session: session}
-	for i, n := 0, model.Workers(); i < n; i++ {
-		worker, err := model.NewSession(bindings.SessionOptions{Threads: (model.Info().Threads + i) / n})
-		if err != nil {
-			b.close()
-			return nil, err
-		}
-		b.workers = append(b.workers, worker)
+	if b.workers, err = model.NewWorkers(bindings.SessionOptions{}); err != nil {
+		b.close()
+		return nil, err
 	}
 	return b, nil
 }
